@@ -1,0 +1,65 @@
+# `make` lists the targets. Each of them sets up what it needs in $(VENV) by itself, once.
+
+PYTHON ?= python3
+PYTEST_ARGS ?= -q -n 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+MADE := $(VENV)/.stamp-venv
+RUN := $(VENV)/.stamp-run
+TEST := $(VENV)/.stamp-test
+
+# A sourced ROS installation brings rclpy and the messages itself: let the environment see them.
+VENV_ARGS := $(if $(ROS_DISTRO),--system-site-packages)
+
+# A PYTHON that was asked for replaces an environment made with another one.
+ifneq ($(origin PYTHON),file)
+ifneq ($(PYTHON),$(shell cat $(MADE) 2>/dev/null))
+.PHONY: $(MADE)
+endif
+endif
+
+.PHONY: help setup test test-slow demo bench lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@echo "  PYTHON=python3.12 chooses the interpreter (3.10 to 3.13)"
+
+setup: $(RUN) ## install the package and what it needs to run into .venv
+
+demo: $(RUN) ## run the demonstration
+	$(BIN)/vm_dynamics demo
+
+test: $(TEST) ## run the quick tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow"
+
+# pytest's exit code 5: there are no slow tests.
+test-slow: $(TEST) ## run the slow tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m slow || [ $$? -eq 5 ]
+
+bench: $(TEST) ## measure speed against the reference libraries, into bench/results.md
+	$(BIN)/python bench/run.py
+
+lint: $(TEST) ## check style, format and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build install log *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "vm_dynamics needs Python 3.10 to 3.13, $(PYTHON) is $$($(PYTHON) -V 2>&1);" \
+	    "choose another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV_ARGS) $(VENV)
+	@echo $(PYTHON) > $@
+
+$(RUN): $(MADE) setup.py setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(TEST): $(RUN) requirements-test.txt
+	$(BIN)/python -m pip install --quiet --editable '.[test]' --requirement requirements-test.txt
+	@touch $@

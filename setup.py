@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Package set-up, for pip and for colcon (ament_python)."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+NAME = "vm_dynamics"
+ROS_MESSAGES = "5.3.6"
+
+
+def shared(folder):
+    """List every file under `folder` with the share/ directory it is installed to."""
+    files = (
+        path
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    )
+    return [(f"share/{NAME}/{path.parent.as_posix()}", [path.as_posix()]) for path in files]
+
+
+setup(
+    name=NAME,
+    version="0.1.0",
+    description="Dynamics, observation and control of robots whose base moves",
+    license="Apache-2.0",
+    maintainer="vm_dynamics maintainers",
+    maintainer_email="maintainers@example.org",
+    python_requires=">=3.10",
+    packages=find_packages(include=[NAME, f"{NAME}.*"]),
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
+        (f"share/{NAME}", ["package.xml"]),
+        *shared("launch"),
+        *shared("config"),
+    ],
+    # The lower bounds are what Ubuntu 24.04, the home of ROS 2 Jazzy, ships.
+    install_requires=[
+        "numpy>=1.26,<3",
+        "scipy>=1.11,<2",
+        "numba>=0.58",
+        "tqdm",
+        "urdf-parser-py",
+    ],
+    extras_require={
+        # colcon looks for pytest under this name before it runs the tests with it.
+        "test": [
+            "hypothesis>=6.100",
+            "mujoco>=3.2,<5",
+            "pin>=4,<5",
+            "pytest>=7.4",
+        ],
+        # The real rclpy for machines without a ROS installation. Pinned because the newest
+        # wheels belong to another ROS distribution.
+        "ros": [
+            "ros-jazzy-rclpy[fastrtps]==7.1.6",
+            f"ros-diagnostic-msgs=={ROS_MESSAGES}",
+            f"ros-geometry-msgs=={ROS_MESSAGES}",
+            f"ros-nav-msgs=={ROS_MESSAGES}",
+            f"ros-sensor-msgs=={ROS_MESSAGES}",
+            f"ros-std-msgs=={ROS_MESSAGES}",
+            f"ros-std-srvs=={ROS_MESSAGES}",
+            f"ros-trajectory-msgs=={ROS_MESSAGES}",
+            f"ros-visualization-msgs=={ROS_MESSAGES}",
+        ],
+    },
+    entry_points={"console_scripts": [f"{NAME} = {NAME}.cli:main"]},
+    zip_safe=True,
+)

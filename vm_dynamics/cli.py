@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``vm_dynamics`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+
+from vm_dynamics.errors import UrdfWarning, VmDynamicsError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0 well, 1 the robot is bad, 2 wrong usage."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except VmDynamicsError as error:
+        print(f"vm_dynamics {options.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vm_dynamics",
+        description="Dynamics of robots whose base moves: check a robot, look at it, try it.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    check = commands.add_parser(
+        "check",
+        help="find everything that is wrong with a URDF",
+        description="Print all problems of a URDF file, with severity, line and a hint. Exits "
+        "with 1 if there is an error, 0 if there are at most warnings.",
+    )
+    check.add_argument("urdf", help="path of a URDF file")
+    check.set_defaults(run=_check)
+
+    show = commands.add_parser(
+        "show",
+        help="print a robot's tree, joints and limits",
+        description="Print a robot as the package sees it: tree, joints, limits, masses.",
+    )
+    show.add_argument("robot", help="path of a URDF file, or the name of a robot of the package")
+    show.add_argument("--base", help="base group: SE3 SE2 SO3 X T3 T2 C SO2 T1 H")
+    show.set_defaults(run=_show)
+
+    warmup = commands.add_parser(
+        "warmup",
+        help="compile all kernels into the cache",
+        description="Compile every kernel once, so that no later process has to. Takes about "
+        "half a minute the first time, a second when all is cached.",
+    )
+    warmup.set_defaults(run=_warmup)
+
+    demo = commands.add_parser(
+        "demo",
+        help="show what the package computes, on one of its robots",
+        description="Load a robot, print its matrices, and check on a simulated motion that "
+        "momentum is kept.",
+    )
+    demo.add_argument("--robot", default="satellite_arm7", help="name or path [%(default)s]")
+    demo.add_argument(
+        "--duration", type=float, default=2.0, metavar="S", help="simulated time [%(default)s s]"
+    )
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _check(options: argparse.Namespace) -> int:
+    from vm_dynamics.model.urdf import all_problems
+    from vm_dynamics.paths import robot_file
+    from vm_dynamics.robot import load
+
+    try:
+        path = str(robot_file(options.urdf))
+    except VmDynamicsError:
+        path = options.urdf  # the reader's message says why it cannot be read
+    found = list(all_problems(path))
+    errors = sum(p.severity == "error" for p in found)
+    for problem in found:
+        print(problem)
+    if not errors:  # what only shows once the robot is built
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UrdfWarning)
+            try:
+                load(path)
+            except VmDynamicsError as error:
+                print(f"error: {error}")
+                errors += 1
+    others = len(found) - min(errors, len(found)) if errors else len(found)
+    print(f"{options.urdf}: {_count(errors, 'error')}, {_count(others, 'warning')}")
+    return 1 if errors else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _show(options: argparse.Namespace) -> int:
+    from vm_dynamics.paths import robot_file
+    from vm_dynamics.robot import load
+
+    robot = load(robot_file(options.robot), base=options.base)
+    print(robot)
+    width = max([5, *(len(name) for name in robot.joint_names)])
+    print(f"\n{'joint':<{width}}  {'lower':>9} {'upper':>9} {'velocity':>9} {'effort':>9}")
+    for i, name in enumerate(robot.joint_names):
+        limits = (
+            robot.lower_limits[i],
+            robot.upper_limits[i],
+            robot.velocity_limits[i],
+            robot.effort_limits[i],
+        )
+        print(f"{name:<{width}}  " + " ".join(f"{x:>9.4g}" for x in limits))
+    return 0
+
+
+def _warmup(options: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from vm_dynamics.dynamics._entry import ENTRY_POINTS
+    from vm_dynamics.robot import Robot  # brings every entry point into the list
+
+    start = time.perf_counter()
+    with tqdm(ENTRY_POINTS, unit="kernel", desc="compiling", disable=None) as progress:
+        for point in progress:
+            progress.set_postfix_str(point.name)
+            point.compile()
+    seconds = time.perf_counter() - start
+    print(f"{len(ENTRY_POINTS)} kernels for {Robot.__name__} ready after {seconds:.1f} s")
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from vm_dynamics.demo import run
+
+    return run(options.robot, options.duration)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled velocity-dependent terms: Hamel's C, Newton-Euler, rates of inertias.
+
+Frame {1}, twists [v; w], see ``_kernels``. S_k are the joint screws, N_k the inertia of body k,
+N^c_k that of all bodies outboard of joint k, v_k the twist of body k relative to the base and
+V_k = V + v_k its twist in the world. With
+
+* the Coriolis matrix of one body, ``E_k = -(N_k ad_{v_k} + ad~_{N_k V_k})``,
+* the rate of an inertia that moves with a twist x, ``-(ad_x^T N + N ad_x)``, which is nine
+  numbers: d of the first moment and dI of the rotational inertia, ``[[0, -d^], [d^, dI]]``,
+
+all is a sum over joints, so every matrix costs O(n^2).
+"""
+
+import numpy as np
+
+from vm_dynamics.dynamics._entry import entry, jit
+from vm_dynamics.dynamics._kernels import (
+    BAD_INPUT,
+    PLACED,
+    H,
+    I,
+    M,
+    composite,
+    fold_square,
+    inclusion,
+    joint_momenta,
+    mirror_lower,
+    place_bodies,
+    place_inertias,
+    project_square,
+    related_products,
+    times_inertia,
+    write_inertia,
+)
+from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT, RUN_START
+
+
+@jit
+def inertia_rate(b, vx, vy, vz, wx, wy, wz, out):
+    """Rate of a placed inertia that moves with a twist: d (3) and dI (xx xy xz yy yz zz)."""
+    m = b[M]
+    hx, hy, hz = b[H], b[H + 1], b[H + 2]
+    xx, xy, xz, yy, yz, zz = b[I], b[I + 1], b[I + 2], b[I + 3], b[I + 4], b[I + 5]
+    out[0] = m * vx + wy * hz - wz * hy
+    out[1] = m * vy + wz * hx - wx * hz
+    out[2] = m * vz + wx * hy - wy * hx
+    # 2 (h . v) 1 - h v^T - v h^T + w^ I - I w^
+    out[3] = 2.0 * (hy * vy + hz * vz + wy * xz - wz * xy)
+    out[4] = wy * yz - wz * yy + wz * xx - wx * xz - hx * vy - hy * vx
+    out[5] = wy * zz - wz * yz + wx * xy - wy * xx - hx * vz - hz * vx
+    out[6] = 2.0 * (hx * vx + hz * vz + wz * xy - wx * yz)
+    out[7] = wz * xz - wx * zz + wx * yy - wy * xy - hy * vz - hz * vy
+    out[8] = 2.0 * (hx * vx + hy * vy + wx * yz - wy * xz)
+
+
+@jit
+def times_rate(d, vx, vy, vz, wx, wy, wz):
+    """D x of an inertia rate and a twist, as six scalars."""
+    return (
+        wy * d[2] - wz * d[1],
+        wz * d[0] - wx * d[2],
+        wx * d[1] - wy * d[0],
+        d[3] * wx + d[4] * wy + d[5] * wz + d[1] * vz - d[2] * vy,
+        d[4] * wx + d[6] * wy + d[7] * wz + d[2] * vx - d[0] * vz,
+        d[5] * wx + d[7] * wy + d[8] * wz + d[0] * vy - d[1] * vx,
+    )
+
+
+@jit
+def bracket(ax, ay, az, bx, by, bz, vx, vy, vz, wx, wy, wz):
+    """[x, y] of twists x = (a, b) and y = (v, w), as six scalars."""
+    return (
+        by * vz - bz * vy + ay * wz - az * wy,
+        bz * vx - bx * vz + az * wx - ax * wz,
+        bx * vy - by * vx + ax * wy - ay * wx,
+        by * wz - bz * wy,
+        bz * wx - bx * wz,
+        bx * wy - by * wx,
+    )
+
+
+@jit
+def coadjoint(v, h):
+    """ad_V^T h = [h_v x w; h_w x w + h_v x v] of a twist and a momentum, as six scalars."""
+    return (
+        h[1] * v[5] - h[2] * v[4],
+        h[2] * v[3] - h[0] * v[5],
+        h[0] * v[4] - h[1] * v[3],
+        h[4] * v[5] - h[5] * v[4] + h[1] * v[2] - h[2] * v[1],
+        h[5] * v[3] - h[3] * v[5] + h[2] * v[0] - h[0] * v[2],
+        h[3] * v[4] - h[4] * v[3] + h[0] * v[1] - h[1] * v[0],
+    )
+
+
+@jit
+def body_coriolis(b, v, h, out):
+    """E = -(N ad_v + ad~_h), flattened, of a placed inertia, v (6,) and a momentum h.
+
+    ``N ad_v = [[m w^, m v^ - a^ w^], [a^ w^, a^ v^ + I w^]]``, a the first moment.
+    """
+    m = b[M]
+    a = (b[H], b[H + 1], b[H + 2])
+    vl = (v[0], v[1], v[2])
+    w = (v[3], v[4], v[5])
+    aw = a[0] * w[0] + a[1] * w[1] + a[2] * w[2]
+    av = a[0] * vl[0] + a[1] * vl[1] + a[2] * vl[2]
+    rows = (
+        (b[I], b[I + 1], b[I + 2]),
+        (b[I + 1], b[I + 3], b[I + 4]),
+        (b[I + 2], b[I + 4], b[I + 5]),
+    )
+    for i in range(3):
+        for j in range(3):
+            cross = w[i] * a[j]
+            out[6 * i + j] = 0.0
+            out[6 * i + 3 + j] = cross
+            out[6 * (3 + i) + j] = -cross
+        out[6 * i + 3 + i] -= aw
+        out[6 * (3 + i) + i] += aw
+        r = rows[i]
+        out[6 * (3 + i) + 3] = -(vl[i] * a[0] + r[1] * w[2] - r[2] * w[1])
+        out[6 * (3 + i) + 4] = -(vl[i] * a[1] + r[2] * w[0] - r[0] * w[2])
+        out[6 * (3 + i) + 5] = -(vl[i] * a[2] + r[0] * w[1] - r[1] * w[0])
+        out[6 * (3 + i) + 3 + i] += av
+    # skew parts: -m w^ above left, -(m v + hv)^ above right, -hv^ below left, -hw^ below right
+    add_skew(out, 0, 0, -m * w[0], -m * w[1], -m * w[2])
+    add_skew(out, 0, 3, -m * vl[0] - h[0], -m * vl[1] - h[1], -m * vl[2] - h[2])
+    add_skew(out, 3, 0, -h[0], -h[1], -h[2])
+    add_skew(out, 3, 3, -h[3], -h[4], -h[5])
+
+
+@jit
+def add_skew(out, r, c, x, y, z):
+    """Add x^ to the 3 x 3 block at row r, column c of a flattened 6 x 6 matrix."""
+    out[6 * r + c + 1] -= z
+    out[6 * r + c + 2] += y
+    out[6 * (r + 1) + c] += z
+    out[6 * (r + 1) + c + 2] -= x
+    out[6 * (r + 2) + c] -= y
+    out[6 * (r + 2) + c + 1] += x
+
+
+@jit
+def column(x, k):
+    """Six scalars of column k of a (6, nj + 1) array."""
+    return x[0, k], x[1, k], x[2, k], x[3, k], x[4, k], x[5, k]
+
+
+@jit
+def relative_twists(model, screws, qd, twists, rates):
+    """Twists v_k relative to the base and the rates dS_k/dt = [v_k, S_k] of the screws."""
+    for c in range(6):
+        twists[0, c] = 0.0
+        rates[c, 0] = 0.0
+    for k in range(1, int(model[0, N_BODIES]) + 1):
+        up = twists[int(model[k, PARENT])]
+        v = twists[k]
+        speed = qd[int(model[k, DOF])]
+        for c in range(6):
+            v[c] = up[c] + screws[c, k] * speed
+        s0, s1, s2, s3, s4, s5 = column(screws, k)
+        d = bracket(v[0], v[1], v[2], v[3], v[4], v[5], s0, s1, s2, s3, s4, s5)
+        for c in range(6):
+            rates[c, k] = d[c]
+
+
+@jit
+def composite_coriolis(model, single, twists, base, out):
+    """E^c_k, flattened: sums of E over the bodies outboard of k, at base twist ``base`` (6,)."""
+    nj = int(model[0, N_BODIES])
+    for k in range(nj + 1):
+        v = twists[k]
+        h = times_inertia(
+            single[k],
+            base[0] + v[0],
+            base[1] + v[1],
+            base[2] + v[2],
+            base[3] + v[3],
+            base[4] + v[4],
+            base[5] + v[5],
+        )
+        body_coriolis(single[k], v, h, out[k])
+    for k in range(nj, 0, -1):
+        up = out[int(model[k, PARENT])]
+        for c in range(36):
+            up[c] += out[k, c]
+
+
+@jit
+def coriolis_columns(model, comp, screws, rates, coriolis, columns, rows):
+    """c_k = N^c_k dS_k + E^c_k S_k (columns of C_bq) and r_k = E^c_k^T S_k (rows of C_qb)."""
+    for k in range(1, int(model[0, N_BODIES]) + 1):
+        d0, d1, d2, d3, d4, d5 = column(rates, k)
+        f = times_inertia(comp[k], d0, d1, d2, d3, d4, d5)
+        e = coriolis[k]
+        for i in range(6):
+            c = f[i]
+            r = 0.0
+            for j in range(6):
+                c += e[6 * i + j] * screws[j, k]
+                r += e[6 * j + i] * screws[j, k]
+            columns[i, k] = c
+            rows[i, k] = r
+
+
+@jit
+def add_related_products(model, left, right, out, offset):
+    """Add left_k . right_i to out[k, i] for every ancestor i of k and k itself."""
+    one = np.uint64(1)
+    shift = np.uint64(offset)
+    for k in range(1, int(model[0, N_BODIES]) + 1):
+        row = out[offset + k - 1]
+        l0, l1, l2, l3, l4, l5 = column(left, k)
+        end = np.uint64(k)
+        while end > 0:
+            start = np.uint64(model[end, RUN_START])
+            for i in range(start, end + one):
+                row[shift + i - one] += (
+                    l0 * right[0, i]
+                    + l1 * right[1, i]
+                    + l2 * right[2, i]
+                    + l3 * right[3, i]
+                    + l4 * right[4, i]
+                    + l5 * right[5, i]
+                )
+            end = np.uint64(model[start, PARENT])
+
+
+@jit
+def joint_coriolis(model, momenta, screws, rates, columns, rows, out, offset):
+    """C_qq: S_i . c_j where i is an ancestor of j, m_i . dS_j + r_i . S_j where j is one of i."""
+    nj = int(model[0, N_BODIES])
+    upper = np.empty((nj, nj))
+    related_products(model, columns, screws, upper, 0)
+    related_products(model, momenta, rates, out, offset)
+    add_related_products(model, rows, screws, out, offset)
+    for i in range(nj):
+        for j in range(i):
+            out[offset + j, offset + i] = upper[i, j]
+
+
+@jit
+def border(iota, columns, rows, out):
+    """Write iota^T columns to the right of the (b, b) block and its like from rows below it."""
+    b = iota.shape[1]
+    for i in range(b):
+        for k in range(1, columns.shape[1]):
+            right = 0.0
+            below = 0.0
+            for c in range(6):
+                right += iota[c, i] * columns[c, k]
+                below += iota[c, i] * rows[c, k]
+            out[i, b + k - 1] = right
+            out[b + k - 1, i] = below
+
+
+@entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1])")
+def hamel(model, q, base, qd, mass, coriolis):
+    """Mass and Coriolis matrices of Hamel's equations, [Mishra2022] eqs. (4)-(6).
+
+    Unlike the printed Lemma 1, C uses ad~ and so makes dM/dt - 2C skew:
+    ``C = sum_k T_k^T (M_k dT_k/dt - ad~_{M_k V_k} T_k)``.
+    """
+    n = int(model[0, N_DOF])
+    b = int(model[0, N_BASE])
+    nj = int(model[0, N_BODIES])
+    if q.size != n or qd.size != n or base.size != b:
+        raise ValueError(BAD_INPUT)
+    if not np.isfinite(q.sum() + qd.sum() + base.sum()):
+        raise ValueError(BAD_INPUT)
+    single = np.empty((nj + 1, PLACED))
+    six = np.empty((5, 6, nj + 1))
+    screws, momenta, rates, columns, rows = six[0], six[1], six[2], six[3], six[4]
+    place_bodies(model, q, single, screws)
+    place_inertias(model, single)
+    comp = single.copy()
+    composite(model, comp)
+    joint_momenta(model, comp, screws, momenta)
+    iota = inclusion(model)
+    twist = np.zeros(6)
+    for c in range(6):
+        for i in range(b):
+            twist[c] += iota[c, i] * base[i]
+    twists = np.empty((nj + 1, 6))
+    relative_twists(model, screws, qd, twists, rates)
+    per_body = np.empty((nj + 1, 36))
+    composite_coriolis(model, single, twists, twist, per_body)
+    coriolis_columns(model, comp, screws, rates, per_body, columns, rows)
+
+    tree = mass if nj == n else np.empty((b + nj, b + nj))
+    related_products(model, momenta, screws, tree, b)
+    mirror_lower(tree, b)
+    border(iota, momenta, momenta, tree)
+    full = np.empty((6, 6))
+    write_inertia(comp[0], full)
+    project_square(iota, full, tree)
+    if nj != n:
+        fold_square(model, tree, b, mass)
+
+    tree = coriolis if nj == n else np.empty((b + nj, b + nj))
+    joint_coriolis(model, momenta, screws, rates, columns, rows, tree, b)
+    border(iota, columns, rows, tree)
+    project_square(iota, per_body[0].reshape((6, 6)), tree)
+    if nj != n:
+        fold_square(model, tree, b, coriolis)
+
+
+@entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
+def inverse_dynamics(model, q, base, qd, base_acc, qdd, gravity, out):
+    """Base wrench and joint efforts [F; tau], shape (b + n,), by a Newton-Euler sweep.
+
+    The momentum ``h_k = N_k V_k`` of each body is in the axes of {1}, which move with the base
+    twist V, so the force on it is ``dh_k/dt - ad_V^T h_k`` less its weight.
+
+    Args:
+        model: packed model.
+        q: shape (n,).
+        base: base velocity, shape (b,).
+        qd: joint velocities, shape (n,).
+        base_acc: rate of the base velocity's components, shape (b,).
+        qdd: joint accelerations, shape (n,).
+        gravity: acceleration of free fall in the axes of {1}, shape (3,).
+        out: where the result goes.
+    """
+    n = int(model[0, N_DOF])
+    b = int(model[0, N_BASE])
+    nj = int(model[0, N_BODIES])
+    if q.size != n or qd.size != n or qdd.size != n or base.size != b or base_acc.size != b:
+        raise ValueError(BAD_INPUT)
+    if not np.isfinite(q.sum() + qd.sum() + qdd.sum() + base.sum() + base_acc.sum()):
+        raise ValueError(BAD_INPUT)
+    iota = inclusion(model)
+    placed = np.empty((nj + 1, PLACED))
+    screws = np.empty((6, nj + 1))
+    rates = np.empty((6, nj + 1))
+    twists = np.empty((nj + 1, 6))
+    place_bodies(model, q, placed, screws)
+    place_inertias(model, placed)
+    relative_twists(model, screws, qd, twists, rates)
+    v1 = np.zeros(6)
+    acc = np.zeros((nj + 1, 6))
+    for c in range(6):
+        for i in range(b):
+            v1[c] += iota[c, i] * base[i]
+            acc[0, c] += iota[c, i] * base_acc[i]
+    force = np.empty((nj + 1, 6))
+    rate = np.empty(9)
+    for k in range(nj + 1):
+        v = twists[k]
+        a = acc[k]
+        if k > 0:
+            up = acc[int(model[k, PARENT])]
+            d = int(model[k, DOF])
+            for c in range(6):
+                a[c] = up[c] + screws[c, k] * qdd[d] + rates[c, k] * qd[d]
+        x = (v1[0] + v[0], v1[1] + v[1], v1[2] + v[2], v1[3] + v[3], v1[4] + v[4], v1[5] + v[5])
+        inertia_rate(placed[k], v[0], v[1], v[2], v[3], v[4], v[5], rate)
+        h = times_inertia(placed[k], x[0], x[1], x[2], x[3], x[4], x[5])
+        hd = times_rate(rate, x[0], x[1], x[2], x[3], x[4], x[5])
+        ha = times_inertia(
+            placed[k], a[0] - gravity[0], a[1] - gravity[1], a[2] - gravity[2], a[3], a[4], a[5]
+        )
+        y = coadjoint(v1, h)
+        for c in range(6):
+            force[k, c] = hd[c] + ha[c] - y[c]
+    out[:] = 0.0
+    for k in range(nj, 0, -1):
+        up = force[int(model[k, PARENT])]
+        total = 0.0
+        for c in range(6):
+            total += screws[c, k] * force[k, c]
+            up[c] += force[k, c]
+        out[b + int(model[k, DOF])] += total
+    for i in range(b):
+        for c in range(6):
+            out[i] += iota[c, i] * force[0, c]
+
+
+@entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1])")
+def composite_motion(model, q, qd, ten, rate):
+    """Composite inertia of the whole robot in {1}, ten numbers, and its rate along qd."""
+    n = int(model[0, N_DOF])
+    nj = int(model[0, N_BODIES])
+    if q.size != n or qd.size != n or not np.isfinite(q.sum() + qd.sum()):
+        raise ValueError(BAD_INPUT)
+    placed = np.empty((nj + 1, PLACED))
+    screws = np.empty((6, nj + 1))
+    rates = np.empty((6, nj + 1))
+    twists = np.empty((nj + 1, 6))
+    place_bodies(model, q, placed, screws)
+    place_inertias(model, placed)
+    relative_twists(model, screws, qd, twists, rates)
+    ten[:] = 0.0
+    rate[:] = 0.0
+    nine = np.empty(9)
+    for k in range(nj + 1):
+        v = twists[k]
+        inertia_rate(placed[k], v[0], v[1], v[2], v[3], v[4], v[5], nine)
+        for c in range(10):
+            ten[c] += placed[k, M + c]
+        for c in range(9):
+            rate[1 + c] += nine[c]

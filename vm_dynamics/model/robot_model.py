@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot is, without its dynamics: names, limits, frames, base group, packed tree."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vm_dynamics.errors import (
+    DimensionError,
+    NonFiniteError,
+    UnknownLinkError,
+    UnphysicalInertiaError,
+)
+from vm_dynamics.lie import DisplacementGroup
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.model.drawing import draw
+from vm_dynamics.model.inertia import Inertia
+from vm_dynamics.model.spec import Description, locked_positions
+from vm_dynamics.model.tree import Frame, Tree, build
+
+Self = TypeVar("Self", bound="RobotModel")
+
+
+class RobotModel:
+    """A tree of rigid bodies on a base that moves in a displacement subgroup of SE(3).
+
+    Immutable; equal and hashed by content.
+
+    Attributes:
+        name: the robot's name.
+        n: number of joints that move by themselves.
+        b: dimension of the base group.
+        joint_names: their names, the order of q: depth first, children in document order.
+        link_names: names of all links, depth first.
+        root_link: name of the link whose frame is {1}.
+        tip_link: name of the link that ``tip_wrench`` acts on.
+        base_group: the base's displacement subgroup.
+        gravity: acceleration of free fall in the world frame, shape (3,) [m/s^2].
+        total_mass: [kg].
+        lower_limits: position limits, shape (n,) [rad or m], infinite without one.
+        upper_limits: the same from above.
+        velocity_limits: shape (n,) [rad/s or m/s].
+        effort_limits: shape (n,) [N m or N].
+        damping: viscous friction of the joints, shape (n,) [N m s/rad or N s/m].
+        friction: dry friction of the joints, shape (n,) [N m or N].
+        description: all links and joints as they were read.
+        tree: the bodies that are left when fixed joints are merged.
+    """
+
+    name: str
+    n: int
+    b: int
+    joint_names: tuple[str, ...]
+    link_names: tuple[str, ...]
+    root_link: str
+    tip_link: str
+    base_group: DisplacementGroup
+    gravity: Array
+    total_mass: float
+    lower_limits: Array
+    upper_limits: Array
+    velocity_limits: Array
+    effort_limits: Array
+    damping: Array
+    friction: Array
+    description: Description
+    tree: Tree
+    _packed: Array
+    _square: tuple[int, int]
+    _wide: tuple[int, int]
+
+    def __init__(
+        self,
+        description: Description,
+        base_group: DisplacementGroup,
+        gravity: Any = (0.0, 0.0, 0.0),
+        tip_link: str | None = None,
+    ) -> None:
+        """Merge and pack a description."""
+        tip = description.links[-1].name if tip_link is None else tip_link
+        if tip not in description.link_names:
+            raise UnknownLinkError("tip_link", tip, description.link_names)
+        tree = build(description, base_group)
+        n, b = len(tree.drivers), base_group.dimension
+
+        def of_joints(key: str) -> Array:
+            return _frozen(np.array([getattr(j, key) for j in tree.drivers], dtype=float))
+
+        self.__dict__.update(
+            name=description.name,
+            n=n,
+            b=b,
+            joint_names=tuple(j.name for j in tree.drivers),
+            link_names=description.link_names,
+            root_link=description.root,
+            tip_link=tip,
+            base_group=base_group,
+            gravity=_frozen(vector("gravity", gravity, 3)),
+            total_mass=float(sum(x.mass for x in tree.inertias)),
+            lower_limits=of_joints("lower"),
+            upper_limits=of_joints("upper"),
+            velocity_limits=of_joints("velocity"),
+            effort_limits=of_joints("effort"),
+            damping=of_joints("damping"),
+            friction=of_joints("friction"),
+            description=description,
+            tree=tree,
+            _packed=tree.packed,
+            _square=(b + n, b + n),
+            _wide=(b, n),
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a robot does not change."""
+        raise AttributeError(
+            f"{name}: a Robot is immutable; with_payload and with_locked make new ones"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: a robot does not change."""
+        raise AttributeError(f"{name}: a Robot is immutable")
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        return self.description, self.base_group, tuple(self.gravity.tolist()), self.tip_link
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._content)
+
+    def __hash__(self) -> int:
+        """Hash of the content."""
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        """Robots are equal when descriptions, base group, gravity and tip are."""
+        return isinstance(other, RobotModel) and self._content == other._content
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the content; the rest is built again."""
+        return type(self), self._content
+
+    def __repr__(self) -> str:
+        """One line: name, base and size."""
+        return (
+            f"<Robot {self.name!r}: base {self.base_group.name} (b = {self.b}), n = {self.n}, "
+            f"{self.total_mass:.6g} kg>"
+        )
+
+    def __str__(self) -> str:
+        """The tree of links and joints."""
+        return draw(self.description, self.base_group, self.joint_names, self.total_mass)
+
+    def with_payload(self: Self, link: str, mass: float, com: Any, inertia: Any = None) -> Self:
+        """A new robot that carries a rigid payload.
+
+        Args:
+            link: name of the link that holds it.
+            mass: [kg], not negative.
+            com: its centre of mass in the link's frame, shape (3,) [m].
+            inertia: about its centre of mass, in the link's axes, shape (3, 3) or six numbers
+                xx xy xz yy yz zz [kg m^2]; a point mass if None.
+
+        Raises:
+            UnphysicalInertiaError: no body has such an inertia.
+        """
+        payload = Inertia.of(mass, com, np.zeros(6) if inertia is None else inertia)
+        reason = payload.unphysical() or payload.triangle_violation()
+        if reason is not None:
+            raise UnphysicalInertiaError(f"payload at {link!r}: {reason}")
+        return self._changed(self.description.with_payload(link, payload))
+
+    def with_locked(self: Self, joints: Any) -> Self:
+        """A new robot with some joints fixed.
+
+        Args:
+            joints: mapping of joint names to positions [rad or m], or names to fix at zero.
+                Joints that mimic one of them are fixed with it.
+        """
+        return self._changed(self.description.with_locked(locked_positions(joints)))
+
+    def _changed(self: Self, description: Description) -> Self:
+        return type(self)(description, self.base_group, self.gravity, self.tip_link)
+
+    def link_frame(self, link: str) -> Frame:
+        """Body of a link and the link's pose in the body's frame.
+
+        Raises:
+            UnknownLinkError: the robot has no such link.
+        """
+        try:
+            return self.tree.frames[link]
+        except (KeyError, TypeError):
+            raise UnknownLinkError("link", link, self.link_names) from None
+
+
+def vector(name: str, value: Any, size: int) -> Array:
+    """Fresh contiguous float array of a given length, or an error that names the argument."""
+    try:
+        out = np.array(value, dtype=float, order="C")
+    except (TypeError, ValueError) as error:
+        raise DimensionError(
+            f"{name}: got {type(value).__name__}, expected {size} numbers ({error})"
+        ) from error
+    if out.shape != (size,):
+        raise DimensionError(f"{name}: got shape {out.shape}, expected ({size},)")
+    if not np.isfinite(out).all():
+        raise NonFiniteError(f"{name}: holds NaN or infinity: {out}")
+    return out
+
+
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the files that come with the package are, in a source tree or installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from vm_dynamics.errors import UnknownNameError
+
+
+def config_dir() -> Path:
+    """The ``config`` directory: beside the sources, or in ``share`` of the installation."""
+    package = Path(__file__).resolve().parent
+    candidates = [package.parent / "config"]
+    # lib/pythonX.Y/site-packages/vm_dynamics -> prefix, in a colcon install space too
+    candidates += [p / "share" / "vm_dynamics" / "config" for p in package.parents]
+    candidates.append(Path(sys.prefix) / "share" / "vm_dynamics" / "config")
+    for candidate in candidates:
+        if (candidate / "robots").is_dir():
+            return candidate
+    raise FileNotFoundError(f"no config/robots in any of {[str(c) for c in candidates]}")
+
+
+def robot_names() -> tuple[str, ...]:
+    """Names of the robots that come with the package."""
+    return tuple(sorted(path.stem for path in (config_dir() / "robots").glob("*.urdf")))
+
+
+def robot_file(name: str) -> Path:
+    """URDF file of a robot that comes with the package, by name, or the path of any other.
+
+    Raises:
+        UnknownNameError: neither a file nor one of the package's robots.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    if name in robot_names():
+        return config_dir() / "robots" / f"{name}.urdf"
+    raise UnknownNameError("robot", name, (*robot_names(), "or the path of a URDF file"))
