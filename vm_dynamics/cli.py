@@ -4,27 +4,39 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 import time
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vm_dynamics.errors import UrdfWarning, VmDynamicsError
+
+if TYPE_CHECKING:
+    from vm_dynamics.model.check import Problem
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0 well, 1 the robot is bad, 2 wrong usage."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # trees and names on an ASCII terminal
+            stream.reconfigure(errors="replace")
     try:
-        return options.run(options)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
     except VmDynamicsError as error:
         print(f"vm_dynamics {options.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
@@ -76,29 +88,39 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from vm_dynamics.model import xml
     from vm_dynamics.model.urdf import all_problems
     from vm_dynamics.paths import robot_file
-    from vm_dynamics.robot import load
 
     try:
-        path = str(robot_file(options.urdf))
+        path = robot_file(options.urdf)
     except VmDynamicsError:
-        path = options.urdf  # the reader's message says why it cannot be read
-    found = list(all_problems(path))
-    errors = sum(p.severity == "error" for p in found)
+        path = Path(options.urdf)  # the reader's message says why it cannot be read
+    text = xml.read(path)  # once, for it may be a pipe
+    found = list(all_problems(text))
+    if all(problem.severity == "warning" for problem in found):
+        found = [*_when_built(text), *found]
     for problem in found:
         print(problem)
-    if not errors:  # what only shows once the robot is built
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UrdfWarning)
-            try:
-                load(path)
-            except VmDynamicsError as error:
-                print(f"error: {error}")
-                errors += 1
-    others = len(found) - min(errors, len(found)) if errors else len(found)
-    print(f"{options.urdf}: {_count(errors, 'error')}, {_count(others, 'warning')}")
+    errors = sum(problem.severity == "error" for problem in found)
+    count = f"{_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}"
+    print(f"{options.urdf}: {count}")
     return 1 if errors else 0
+
+
+def _when_built(text: str | bytes) -> list[Problem]:
+    """What only shows once the robot is built: a motion without inertia."""
+    from vm_dynamics.model.check import Problem
+    from vm_dynamics.robot import load
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UrdfWarning)
+        try:
+            load(text)
+        except VmDynamicsError as error:
+            hint = "Give every link that moves its mass and inertia."
+            return [Problem("error", str(error), hint)]
+    return []
 
 
 def _count(number: int, noun: str) -> str:

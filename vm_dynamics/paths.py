@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-from vm_dynamics.errors import UnknownNameError
+from vm_dynamics.errors import UnknownNameError, UrdfNotFoundError
 
 
 def config_dir() -> Path:
-    """The ``config`` directory: beside the sources, or in ``share`` of the installation."""
+    """The ``config`` directory: beside the sources, or in ``share`` of the installation.
+
+    Raises:
+        UrdfNotFoundError: the package was installed without it.
+    """
     package = Path(__file__).resolve().parent
     candidates = [package.parent / "config"]
     # lib/pythonX.Y/site-packages/vm_dynamics -> prefix, in a colcon install space too
@@ -19,7 +24,7 @@ def config_dir() -> Path:
     for candidate in candidates:
         if (candidate / "robots").is_dir():
             return candidate
-    raise FileNotFoundError(f"no config/robots in any of {[str(c) for c in candidates]}")
+    raise UrdfNotFoundError(f"no config/robots in any of {[str(c) for c in candidates]}")
 
 
 def robot_names() -> tuple[str, ...]:
@@ -33,9 +38,9 @@ def robot_file(name: str) -> Path:
     Raises:
         UnknownNameError: neither a file nor one of the package's robots.
     """
-    path = Path(name).expanduser()
-    if path.is_file():
-        return path
+    path = os.path.expanduser(name)
+    if os.path.exists(path) and not os.path.isdir(path):  # a pipe will do: <(xacro robot.xacro)
+        return Path(path)
     if name in robot_names():
         return config_dir() / "robots" / f"{name}.urdf"
     raise UnknownNameError("robot", name, (*robot_names(), "or the path of a URDF file"))

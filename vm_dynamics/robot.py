@@ -27,10 +27,10 @@ from vm_dynamics.errors import (
 from vm_dynamics.lie import DisplacementGroup, group
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array, inverse
-from vm_dynamics.model import urdf
 from vm_dynamics.model.robot_model import RobotModel, vector
 from vm_dynamics.model.spec import Description, locked_positions
 from vm_dynamics.model.tree import require_inertia
+from vm_dynamics.model.urdf import read
 
 METHODS = ("reduced",)
 
@@ -115,7 +115,8 @@ class Robot(RobotModel):
         count = len(shapes)
         mass = np.empty((count, *self._square))
         conn = np.empty((count, *self._wide))
-        flat = mass.reshape(count, -1), conn.reshape(count, -1)
+        b, n = self._wide
+        flat = mass.reshape(count, (b + n) ** 2), conn.reshape(count, b * n)
         workers = max(1, min(threads or os.cpu_count() or 1, count // 256))
         edges = np.linspace(0, count, workers + 1).astype(int)
 
@@ -254,8 +255,19 @@ class Robot(RobotModel):
             mu: locked velocity V + A qd, shape (b,).
         """
         b, n = self._wide
-        shapes = (b, b), (n, n), (b, n), (b, n), (b, b), (b, n), (n, n), (n, n)
-        out = [np.empty(shape) for shape in (*shapes, self._square, self._square)]
+        empty = np.empty
+        out = (
+            empty((b, b)),
+            empty((n, n)),
+            empty((b, n)),
+            empty((b, n)),
+            empty((b, b)),
+            empty((b, n)),
+            empty((n, n)),
+            empty((n, n)),
+            empty(self._square),
+            empty(self._square),
+        )
         try:
             _reduced_kernels.reduced.run(self._packed, q, qd, mu, *out)
         except REFUSED:
@@ -346,7 +358,7 @@ class Robot(RobotModel):
 
 
 def load(
-    urdf_text: str | os.PathLike[str],
+    urdf: str | bytes | os.PathLike[str],
     base: str | DisplacementGroup | None = None,
     gravity: Any = (0.0, 0.0, 0.0),
     *,
@@ -358,7 +370,7 @@ def load(
     """Robot of a URDF.
 
     Args:
-        urdf_text: XML text, or the path of a file.
+        urdf: XML text, its bytes, or the path of a file.
         base: how the base moves: ``SE3 SE2 SO3 X T3 T2 C SO2 T1 H`` or a group from
             :func:`vm_dynamics.lie.group`. Unless given: what a floating or planar joint below a
             massless root says, else ``SE3``.
@@ -372,7 +384,7 @@ def load(
     Raises:
         UrdfError: one of its children, with a message that says what is wrong and where.
     """
-    reading = urdf.read(urdf_text, strict=strict)
+    reading = read(urdf, strict=strict)
     description = reading.description
     positions = locked_positions(locked_joints)
     if positions:

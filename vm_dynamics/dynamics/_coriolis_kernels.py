@@ -14,34 +14,41 @@ all is a sum over joints, so every matrix costs O(n^2).
 
 import numpy as np
 
-from vm_dynamics.dynamics._entry import entry, jit
+from vm_dynamics.dynamics._entry import all_finite, entry, jit
 from vm_dynamics.dynamics._kernels import (
     BAD_INPUT,
     PLACED,
     H,
     I,
     M,
+    column,
     composite,
     fold_square,
     inclusion,
     joint_momenta,
-    mirror_lower,
+    mass_from_passes,
     place_bodies,
     place_inertias,
     project_square,
     related_products,
     times_inertia,
-    write_inertia,
 )
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT, RUN_START
 
 
 @jit
-def inertia_rate(b, vx, vy, vz, wx, wy, wz, out):
-    """Rate of a placed inertia that moves with a twist: d (3) and dI (xx xy xz yy yz zz)."""
-    m = b[M]
-    hx, hy, hz = b[H], b[H + 1], b[H + 2]
-    xx, xy, xz, yy, yz, zz = b[I], b[I + 1], b[I + 2], b[I + 3], b[I + 4], b[I + 5]
+def inertia_rate(placed, k, vx, vy, vz, wx, wy, wz, out):
+    """Rate of the inertia of a placed body k under a twist: d (3) and dI (xx xy xz yy yz zz)."""
+    m = placed[k, M]
+    hx, hy, hz = placed[k, H], placed[k, H + 1], placed[k, H + 2]
+    xx, xy, xz, yy, yz, zz = (
+        placed[k, I],
+        placed[k, I + 1],
+        placed[k, I + 2],
+        placed[k, I + 3],
+        placed[k, I + 4],
+        placed[k, I + 5],
+    )
     out[0] = m * vx + wy * hz - wz * hy
     out[1] = m * vy + wz * hx - wx * hz
     out[2] = m * vz + wx * hy - wy * hx
@@ -94,21 +101,21 @@ def coadjoint(v, h):
 
 
 @jit
-def body_coriolis(b, v, h, out):
-    """E = -(N ad_v + ad~_h), flattened, of a placed inertia, v (6,) and a momentum h.
+def body_coriolis(placed, k, v, h, out):
+    """E = -(N ad_v + ad~_h), flattened, of the placed body k, v (6,) and a momentum h.
 
     ``N ad_v = [[m w^, m v^ - a^ w^], [a^ w^, a^ v^ + I w^]]``, a the first moment.
     """
-    m = b[M]
-    a = (b[H], b[H + 1], b[H + 2])
+    m = placed[k, M]
+    a = (placed[k, H], placed[k, H + 1], placed[k, H + 2])
     vl = (v[0], v[1], v[2])
     w = (v[3], v[4], v[5])
     aw = a[0] * w[0] + a[1] * w[1] + a[2] * w[2]
     av = a[0] * vl[0] + a[1] * vl[1] + a[2] * vl[2]
     rows = (
-        (b[I], b[I + 1], b[I + 2]),
-        (b[I + 1], b[I + 3], b[I + 4]),
-        (b[I + 2], b[I + 4], b[I + 5]),
+        (placed[k, I], placed[k, I + 1], placed[k, I + 2]),
+        (placed[k, I + 1], placed[k, I + 3], placed[k, I + 4]),
+        (placed[k, I + 2], placed[k, I + 4], placed[k, I + 5]),
     )
     for i in range(3):
         for j in range(3):
@@ -142,12 +149,6 @@ def add_skew(out, r, c, x, y, z):
 
 
 @jit
-def column(x, k):
-    """Six scalars of column k of a (6, nj + 1) array."""
-    return x[0, k], x[1, k], x[2, k], x[3, k], x[4, k], x[5, k]
-
-
-@jit
 def relative_twists(model, screws, qd, twists, rates):
     """Twists v_k relative to the base and the rates dS_k/dt = [v_k, S_k] of the screws."""
     for c in range(6):
@@ -172,7 +173,8 @@ def composite_coriolis(model, single, twists, base, out):
     for k in range(nj + 1):
         v = twists[k]
         h = times_inertia(
-            single[k],
+            single,
+            k,
             base[0] + v[0],
             base[1] + v[1],
             base[2] + v[2],
@@ -180,7 +182,7 @@ def composite_coriolis(model, single, twists, base, out):
             base[4] + v[4],
             base[5] + v[5],
         )
-        body_coriolis(single[k], v, h, out[k])
+        body_coriolis(single, k, v, h, out[k])
     for k in range(nj, 0, -1):
         up = out[int(model[k, PARENT])]
         for c in range(36):
@@ -192,7 +194,7 @@ def coriolis_columns(model, comp, screws, rates, coriolis, columns, rows):
     """c_k = N^c_k dS_k + E^c_k S_k (columns of C_bq) and r_k = E^c_k^T S_k (rows of C_qb)."""
     for k in range(1, int(model[0, N_BODIES]) + 1):
         d0, d1, d2, d3, d4, d5 = column(rates, k)
-        f = times_inertia(comp[k], d0, d1, d2, d3, d4, d5)
+        f = times_inertia(comp, k, d0, d1, d2, d3, d4, d5)
         e = coriolis[k]
         for i in range(6):
             c = f[i]
@@ -210,13 +212,13 @@ def add_related_products(model, left, right, out, offset):
     one = np.uint64(1)
     shift = np.uint64(offset)
     for k in range(1, int(model[0, N_BODIES]) + 1):
-        row = out[offset + k - 1]
+        row = shift + np.uint64(k) - one
         l0, l1, l2, l3, l4, l5 = column(left, k)
         end = np.uint64(k)
         while end > 0:
             start = np.uint64(model[end, RUN_START])
             for i in range(start, end + one):
-                row[shift + i - one] += (
+                out[row, shift + i - one] += (
                     l0 * right[0, i]
                     + l1 * right[1, i]
                     + l2 * right[2, i]
@@ -267,7 +269,7 @@ def hamel(model, q, base, qd, mass, coriolis):
     nj = int(model[0, N_BODIES])
     if q.size != n or qd.size != n or base.size != b:
         raise ValueError(BAD_INPUT)
-    if not np.isfinite(q.sum() + qd.sum() + base.sum()):
+    if not (all_finite(q) and all_finite(qd) and all_finite(base)):
         raise ValueError(BAD_INPUT)
     single = np.empty((nj + 1, PLACED))
     six = np.empty((5, 6, nj + 1))
@@ -288,16 +290,7 @@ def hamel(model, q, base, qd, mass, coriolis):
     composite_coriolis(model, single, twists, twist, per_body)
     coriolis_columns(model, comp, screws, rates, per_body, columns, rows)
 
-    tree = mass if nj == n else np.empty((b + nj, b + nj))
-    related_products(model, momenta, screws, tree, b)
-    mirror_lower(tree, b)
-    border(iota, momenta, momenta, tree)
-    full = np.empty((6, 6))
-    write_inertia(comp[0], full)
-    project_square(iota, full, tree)
-    if nj != n:
-        fold_square(model, tree, b, mass)
-
+    mass_from_passes(model, comp, screws, momenta, mass)
     tree = coriolis if nj == n else np.empty((b + nj, b + nj))
     joint_coriolis(model, momenta, screws, rates, columns, rows, tree, b)
     border(iota, columns, rows, tree)
@@ -328,7 +321,13 @@ def inverse_dynamics(model, q, base, qd, base_acc, qdd, gravity, out):
     nj = int(model[0, N_BODIES])
     if q.size != n or qd.size != n or qdd.size != n or base.size != b or base_acc.size != b:
         raise ValueError(BAD_INPUT)
-    if not np.isfinite(q.sum() + qd.sum() + qdd.sum() + base.sum() + base_acc.sum()):
+    if not (
+        all_finite(q)
+        and all_finite(qd)
+        and all_finite(qdd)
+        and all_finite(base)
+        and all_finite(base_acc)
+    ):
         raise ValueError(BAD_INPUT)
     iota = inclusion(model)
     placed = np.empty((nj + 1, PLACED))
@@ -355,11 +354,11 @@ def inverse_dynamics(model, q, base, qd, base_acc, qdd, gravity, out):
             for c in range(6):
                 a[c] = up[c] + screws[c, k] * qdd[d] + rates[c, k] * qd[d]
         x = (v1[0] + v[0], v1[1] + v[1], v1[2] + v[2], v1[3] + v[3], v1[4] + v[4], v1[5] + v[5])
-        inertia_rate(placed[k], v[0], v[1], v[2], v[3], v[4], v[5], rate)
-        h = times_inertia(placed[k], x[0], x[1], x[2], x[3], x[4], x[5])
+        inertia_rate(placed, k, v[0], v[1], v[2], v[3], v[4], v[5], rate)
+        h = times_inertia(placed, k, x[0], x[1], x[2], x[3], x[4], x[5])
         hd = times_rate(rate, x[0], x[1], x[2], x[3], x[4], x[5])
         ha = times_inertia(
-            placed[k], a[0] - gravity[0], a[1] - gravity[1], a[2] - gravity[2], a[3], a[4], a[5]
+            placed, k, a[0] - gravity[0], a[1] - gravity[1], a[2] - gravity[2], a[3], a[4], a[5]
         )
         y = coadjoint(v1, h)
         for c in range(6):
@@ -382,7 +381,7 @@ def composite_motion(model, q, qd, ten, rate):
     """Composite inertia of the whole robot in {1}, ten numbers, and its rate along qd."""
     n = int(model[0, N_DOF])
     nj = int(model[0, N_BODIES])
-    if q.size != n or qd.size != n or not np.isfinite(q.sum() + qd.sum()):
+    if q.size != n or qd.size != n or not (all_finite(q) and all_finite(qd)):
         raise ValueError(BAD_INPUT)
     placed = np.empty((nj + 1, PLACED))
     screws = np.empty((6, nj + 1))
@@ -396,7 +395,7 @@ def composite_motion(model, q, qd, ten, rate):
     nine = np.empty(9)
     for k in range(nj + 1):
         v = twists[k]
-        inertia_rate(placed[k], v[0], v[1], v[2], v[3], v[4], v[5], nine)
+        inertia_rate(placed, k, v[0], v[1], v[2], v[3], v[4], v[5], nine)
         for c in range(10):
             ten[c] += placed[k, M + c]
         for c in range(9):

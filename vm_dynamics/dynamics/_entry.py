@@ -10,6 +10,7 @@ refusal leads to the checks that convert or complain, and to ``checked``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,17 @@ from numba import njit
 # Reordered sums and fused products are welcome; NaN and infinity keep their meaning.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 jit = njit(cache=True, error_model="numpy", nogil=True, fastmath=FASTMATH)
+inlined = njit(cache=True, error_model="numpy", nogil=True, fastmath=FASTMATH, inline="always")
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def all_finite(x):
+    """Whether a vector holds no NaN or infinity; compiled without reordering, which folds it."""
+    for i in range(x.size):
+        if not math.isfinite(x[i]):
+            return False
+    return True
+
 
 # What a refused call raises: no such signature, or the kernel's own check of sizes and NaN.
 REFUSED = (TypeError, ValueError)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from vm_dynamics.dynamics._entry import entry, jit
+from vm_dynamics.dynamics._entry import all_finite, entry, inlined, jit
 from vm_dynamics.model.table import (
     COM,
     DOF,
@@ -43,7 +43,7 @@ PLACED = 22
 BAD_INPUT = "bad input"  # the caller checks again and says what is wrong
 
 
-@jit
+@inlined
 def place_bodies(model, q, placed, screws):
     """Poses g_1k and joint screws S_k, each scaled by its mimic multiplier.
 
@@ -96,7 +96,7 @@ def place_bodies(model, q, placed, screws):
             screws[5, k] = 0.0
 
 
-@jit
+@inlined
 def place_inertias(model, placed):
     """Inertia N_k of every placed body in {1}."""
     for k in range(int(model[0, N_BODIES]) + 1):
@@ -132,7 +132,7 @@ def place_inertias(model, placed):
         b[I + 5] = z0 * b[6] + z1 * b[7] + z2 * b[8] + hx * x + hy * y
 
 
-@jit
+@inlined
 def composite(model, placed):
     """Turn each inertia into that of the body with all bodies outboard of it, N^c_k."""
     for k in range(int(model[0, N_BODIES]), 0, -1):
@@ -143,32 +143,31 @@ def composite(model, placed):
 
 
 @jit
-def times_inertia(b, vx, vy, vz, wx, wy, wz):
-    """N V of a placed inertia and a twist, as six scalars."""
-    hx, hy, hz = b[H], b[H + 1], b[H + 2]
+def times_inertia(placed, k, vx, vy, vz, wx, wy, wz):
+    """N V of the placed inertia of body k and a twist, as six scalars."""
+    hx, hy, hz = placed[k, H], placed[k, H + 1], placed[k, H + 2]
     return (
-        b[M] * vx + wy * hz - wz * hy,
-        b[M] * vy + wz * hx - wx * hz,
-        b[M] * vz + wx * hy - wy * hx,
-        b[I] * wx + b[I + 1] * wy + b[I + 2] * wz + hy * vz - hz * vy,
-        b[I + 1] * wx + b[I + 3] * wy + b[I + 4] * wz + hz * vx - hx * vz,
-        b[I + 2] * wx + b[I + 4] * wy + b[I + 5] * wz + hx * vy - hy * vx,
+        placed[k, M] * vx + wy * hz - wz * hy,
+        placed[k, M] * vy + wz * hx - wx * hz,
+        placed[k, M] * vz + wx * hy - wy * hx,
+        placed[k, I] * wx + placed[k, I + 1] * wy + placed[k, I + 2] * wz + hy * vz - hz * vy,
+        placed[k, I + 1] * wx + placed[k, I + 3] * wy + placed[k, I + 4] * wz + hz * vx - hx * vz,
+        placed[k, I + 2] * wx + placed[k, I + 4] * wy + placed[k, I + 5] * wz + hx * vy - hy * vx,
     )
 
 
 @jit
+def column(x, k):
+    """Six scalars of column k of a (6, nj + 1) array."""
+    return x[0, k], x[1, k], x[2, k], x[3, k], x[4, k], x[5, k]
+
+
+@inlined
 def joint_momenta(model, placed, screws, momenta):
     """Columns of M_bq in 6 dimensions: m_k = N^c_k S_k."""
     for k in range(1, int(model[0, N_BODIES]) + 1):
-        f = times_inertia(
-            placed[k],
-            screws[0, k],
-            screws[1, k],
-            screws[2, k],
-            screws[3, k],
-            screws[4, k],
-            screws[5, k],
-        )
+        s0, s1, s2, s3, s4, s5 = column(screws, k)
+        f = times_inertia(placed, k, s0, s1, s2, s3, s4, s5)
         for c in range(6):
             momenta[c, k] = f[c]
 
@@ -180,12 +179,11 @@ def locate(model, q, body, offset, pose):
     placed = np.empty((nj + 1, PLACED))
     screws = np.empty((6, nj + 1))
     place_bodies(model, q, placed, screws)
-    b = placed[body]
     for i in range(3):
         for j in range(4):
-            total = b[P + i] if j == 3 else 0.0
+            total = placed[body, P + i] if j == 3 else 0.0
             for c in range(3):
-                total += b[3 * i + c] * offset[c, j]
+                total += placed[body, 3 * i + c] * offset[c, j]
             pose[i, j] = total
         pose[3, i] = 0.0
     pose[3, 3] = 1.0
@@ -204,7 +202,7 @@ def into_frame(pose, x, out):
         out[3 + i] = pose[0, i] * x[3] + pose[1, i] * x[4] + pose[2, i] * x[5]
 
 
-@jit
+@inlined
 def related_products(model, left, right, out, offset):
     """out[k, i] = left_k . right_i for every ancestor i of k and k itself, zero elsewhere below.
 
@@ -214,14 +212,14 @@ def related_products(model, left, right, out, offset):
     one = np.uint64(1)
     shift = np.uint64(offset)
     for k in range(1, int(model[0, N_BODIES]) + 1):
-        row = out[offset + k - 1]
+        row = shift + np.uint64(k) - one
         l0, l1, l2 = left[0, k], left[1, k], left[2, k]
         l3, l4, l5 = left[3, k], left[4, k], left[5, k]
         end = np.uint64(k)
         while end > 0:
             start = np.uint64(model[end, RUN_START])
             for i in range(start, end + one):
-                row[shift + i - one] = (
+                out[row, shift + i - one] = (
                     l0 * right[0, i]
                     + l1 * right[1, i]
                     + l2 * right[2, i]
@@ -231,15 +229,15 @@ def related_products(model, left, right, out, offset):
                 )
             end = np.uint64(model[start, PARENT])
             for i in range(end + one, start):
-                row[shift + i - one] = 0.0
+                out[row, shift + i - one] = 0.0
 
 
-@jit
-def mirror_lower(out, offset):
-    """Copy the lower triangle of the joint block to the upper one."""
+@inlined
+def mirror_lower(out, offset, sign):
+    """Copy the lower triangle of the block behind ``offset``, times ``sign``, to the upper one."""
     for i in range(offset + 1, out.shape[0]):
         for j in range(offset, i):
-            out[j, i] = out[i, j]
+            out[j, i] = sign * out[i, j]
 
 
 @jit
@@ -263,14 +261,14 @@ def fold_columns(model, tree, out):
             out[c, d] += tree[c, k]
 
 
-@jit
-def write_inertia(b, out):
-    """N of a placed body as a matrix, into ``out``, shape (6, 6)."""
-    hx, hy, hz = b[H], b[H + 1], b[H + 2]
+@inlined
+def write_inertia(placed, k, out):
+    """N of the placed body k as a matrix, into ``out``, shape (6, 6)."""
+    hx, hy, hz = placed[k, H], placed[k, H + 1], placed[k, H + 2]
     for i in range(3):
         for j in range(3):
             out[i, j] = 0.0
-        out[i, i] = b[M]
+        out[i, i] = placed[k, M]
         out[i, 3 + i] = 0.0
         out[3 + i, i] = 0.0
     out[0, 4] = out[4, 0] = hz
@@ -279,12 +277,12 @@ def write_inertia(b, out):
     out[1, 5] = out[5, 1] = hx
     out[2, 3] = out[3, 2] = hy
     out[2, 4] = out[4, 2] = -hx
-    out[3, 3] = b[I]
-    out[3, 4] = out[4, 3] = b[I + 1]
-    out[3, 5] = out[5, 3] = b[I + 2]
-    out[4, 4] = b[I + 3]
-    out[4, 5] = out[5, 4] = b[I + 4]
-    out[5, 5] = b[I + 5]
+    out[3, 3] = placed[k, I]
+    out[3, 4] = out[4, 3] = placed[k, I + 1]
+    out[3, 5] = out[5, 3] = placed[k, I + 2]
+    out[4, 4] = placed[k, I + 3]
+    out[4, 5] = out[5, 4] = placed[k, I + 4]
+    out[5, 5] = placed[k, I + 5]
 
 
 @jit
@@ -295,8 +293,13 @@ def inclusion(model):
 
 @jit
 def project_square(iota, full, out):
-    """Out = iota^T full iota, the leading (b, b) block of ``out``."""
+    """Project: out = iota^T full iota, the leading (b, b) block of ``out``; iota of SE(3) is 1."""
     b = iota.shape[1]
+    if b == 6:
+        for i in range(6):
+            for j in range(6):
+                out[i, j] = full[i, j]
+        return
     for i in range(b):
         for j in range(b):
             total = 0.0
@@ -308,7 +311,12 @@ def project_square(iota, full, out):
 
 @jit
 def project_columns(iota, full, out):
-    """Out = iota^T full, shapes (6, n) to (b, n)."""
+    """Project: out = iota^T full, shapes (6, n) to (b, n); iota of SE(3) is 1."""
+    if iota.shape[1] == 6:
+        for c in range(6):
+            for j in range(full.shape[1]):
+                out[c, j] = full[c, j]
+        return
     for i in range(iota.shape[1]):
         for j in range(full.shape[1]):
             total = 0.0
@@ -317,26 +325,33 @@ def project_columns(iota, full, out):
             out[i, j] = total
 
 
-@jit
+@inlined
 def base_rows(model, placed, momenta, out):
     """Write M_b, M_bq and its transpose into a mass matrix of (b + nj) rows."""
-    b = int(model[0, N_BASE])
-    nj = int(model[0, N_BODIES])
-    if b == 6:
-        write_inertia(placed[0], out)
-        for c in range(6):
-            for k in range(1, nj + 1):
-                out[c, 5 + k] = momenta[c, k]
-        for k in range(1, nj + 1):
-            for c in range(6):
-                out[5 + k, c] = momenta[c, k]
-        return
+    if model[0, N_BASE] != 6.0:
+        base_rows_of_group(model, placed, momenta, out)
+    else:
+        write_inertia(placed, 0, out)
+        for k in range(1, placed.shape[0]):
+            f0, f1, f2, t0, t1, t2 = column(momenta, k)
+            out[0, 5 + k] = out[5 + k, 0] = f0
+            out[1, 5 + k] = out[5 + k, 1] = f1
+            out[2, 5 + k] = out[5 + k, 2] = f2
+            out[3, 5 + k] = out[5 + k, 3] = t0
+            out[4, 5 + k] = out[5 + k, 4] = t1
+            out[5, 5 + k] = out[5 + k, 5] = t2
+
+
+@jit
+def base_rows_of_group(model, placed, momenta, out):
+    """:func:`base_rows` on a proper subgroup: iota^T M_b iota and iota^T M_bq."""
     iota = inclusion(model)
+    b = iota.shape[1]
     full = np.empty((6, 6))
-    write_inertia(placed[0], full)
+    write_inertia(placed, 0, full)
     project_square(iota, full, out)
     for i in range(b):
-        for k in range(1, nj + 1):
+        for k in range(1, placed.shape[0]):
             total = 0.0
             for c in range(6):
                 total += iota[c, i] * momenta[c, k]
@@ -344,7 +359,7 @@ def base_rows(model, placed, momenta, out):
             out[b + k - 1, i] = total
 
 
-@jit
+@inlined
 def passes(model, q, placed, screws, momenta):
     """Everything in {1} that depends on the shape alone: poses, screws, N^c_k and m_k."""
     place_bodies(model, q, placed, screws)
@@ -353,24 +368,38 @@ def passes(model, q, placed, screws, momenta):
     joint_momenta(model, placed, screws, momenta)
 
 
+@inlined
+def tree_mass(model, placed, screws, momenta, out):
+    """Mass matrix of all moving bodies, mimic joints by themselves, shape (b + nj, b + nj)."""
+    b = int(model[0, N_BASE])
+    related_products(model, momenta, screws, out, b)
+    mirror_lower(out, b, 1.0)
+    base_rows(model, placed, momenta, out)
+
+
 @jit
+def folded_mass(model, placed, screws, momenta, out):
+    """:func:`tree_mass` with mimic joints summed into their drivers, shape (b + n, b + n)."""
+    size = int(model[0, N_BASE]) + int(model[0, N_BODIES])
+    tree = np.empty((size, size))
+    tree_mass(model, placed, screws, momenta, tree)
+    fold_square(model, tree, int(model[0, N_BASE]), out)
+    mirror_lower(out, int(model[0, N_BASE]), 1.0)  # sums in another order differ in rounding
+
+
+@inlined
 def mass_from_passes(model, placed, screws, momenta, out):
     """Full symmetric mass matrix (b + n, b + n) of [Mishra2022] eq. (7)."""
-    b = int(model[0, N_BASE])
-    n = int(model[0, N_DOF])
-    nj = int(model[0, N_BODIES])
-    tree = out if nj == n else np.empty((b + nj, b + nj))
-    related_products(model, momenta, screws, tree, b)
-    mirror_lower(tree, b)
-    base_rows(model, placed, momenta, tree)
-    if nj != n:
-        fold_square(model, tree, b, out)
+    if model[0, N_BODIES] == model[0, N_DOF]:
+        tree_mass(model, placed, screws, momenta, out)
+    else:
+        folded_mass(model, placed, screws, momenta, out)
 
 
 @entry("void(f8[:,::1], f8[::1], f8[:,::1])")
 def mass_matrix(model, q, out):
     """Mass matrix at a shape q, shape (n,), into ``out``, shape (b + n, b + n)."""
-    if q.size != int(model[0, N_DOF]) or not np.isfinite(q.sum()):
+    if q.size != int(model[0, N_DOF]) or not all_finite(q):
         raise ValueError(BAD_INPUT)
     nj = int(model[0, N_BODIES])
     placed = np.empty((nj + 1, PLACED))
@@ -379,9 +408,9 @@ def mass_matrix(model, q, out):
     mass_from_passes(model, placed, six[0], six[1], out)
 
 
-@jit
-def locked_solver(b):
-    """What is needed to apply M_b^-1 of a composite inertia on SE(3).
+@inlined
+def locked_solver(placed):
+    """What is needed to apply M_b^-1 on SE(3), from the composite inertia of the base.
 
     Moments about the centre of mass decouple the angular part:
     ``w = I_c^-1 (h_w - c x h_v)``, ``v = h_v / m - w x c``.
@@ -389,14 +418,14 @@ def locked_solver(b):
     Returns:
         1/m, the centre of mass c (3) and I_c^-1 (xx xy xz yy yz zz).
     """
-    s = 1.0 / b[M]
-    cx, cy, cz = s * b[H], s * b[H + 1], s * b[H + 2]
-    xx = b[I] - b[H + 1] * cy - b[H + 2] * cz
-    xy = b[I + 1] + b[H] * cy
-    xz = b[I + 2] + b[H] * cz
-    yy = b[I + 3] - b[H] * cx - b[H + 2] * cz
-    yz = b[I + 4] + b[H + 1] * cz
-    zz = b[I + 5] - b[H] * cx - b[H + 1] * cy
+    s = 1.0 / placed[0, M]
+    cx, cy, cz = s * placed[0, H], s * placed[0, H + 1], s * placed[0, H + 2]
+    xx = placed[0, I] - placed[0, H + 1] * cy - placed[0, H + 2] * cz
+    xy = placed[0, I + 1] + placed[0, H] * cy
+    xz = placed[0, I + 2] + placed[0, H] * cz
+    yy = placed[0, I + 3] - placed[0, H] * cx - placed[0, H + 2] * cz
+    yz = placed[0, I + 4] + placed[0, H + 1] * cz
+    zz = placed[0, I + 5] - placed[0, H] * cx - placed[0, H + 1] * cy
     axx = yy * zz - yz * yz
     axy = xz * yz - xy * zz
     axz = xy * yz - xz * yy
@@ -415,7 +444,7 @@ def locked_solver(b):
     )
 
 
-@jit
+@inlined
 def locked_solve(solver, f0, f1, f2, t0, t1, t2):
     """M_b^-1 [f; t] on SE(3), as six scalars."""
     s, cx, cy, cz, xx, xy, xz, yy, yz, zz = solver
@@ -464,44 +493,36 @@ def invert_symmetric(a, out):
 def locked_inverse(model, placed, out):
     """M_b^-1 in the coordinates of the base group, into ``out``, shape (b, b)."""
     full = np.empty((6, 6))
-    write_inertia(placed[0], full)
+    write_inertia(placed, 0, full)
     reduced = np.empty(out.shape)
     project_square(inclusion(model), full, reduced)
     invert_symmetric(reduced, out)
 
 
-@jit
+@inlined
 def connection_from_passes(model, placed, momenta, out):
     """Mechanical connection A = M_b^-1 M_bq, shape (b, n), of [Mishra2022] Def. 3."""
+    if model[0, N_BASE] != 6.0 or model[0, N_BODIES] != model[0, N_DOF]:
+        connection_of_group(model, placed, momenta, out)
+    else:
+        solver = locked_solver(placed)
+        for k in range(1, placed.shape[0]):
+            f0, f1, f2, t0, t1, t2 = column(momenta, k)
+            a = locked_solve(solver, f0, f1, f2, t0, t1, t2)
+            for c in range(6):
+                out[c, k - 1] = a[c]
+
+
+@jit
+def connection_of_group(model, placed, momenta, out):
+    """:func:`connection_from_passes` on any group, with mimic joints."""
     b = int(model[0, N_BASE])
-    n = int(model[0, N_DOF])
-    nj = int(model[0, N_BODIES])
-    if nj != n:
-        out[:, :] = 0.0
-    if b == 6:
-        solver = locked_solver(placed[0])
-        for k in range(1, nj + 1):
-            a = locked_solve(
-                solver,
-                momenta[0, k],
-                momenta[1, k],
-                momenta[2, k],
-                momenta[3, k],
-                momenta[4, k],
-                momenta[5, k],
-            )
-            if nj == n:
-                for c in range(6):
-                    out[c, k - 1] = a[c]
-            else:
-                for c in range(6):
-                    out[c, int(model[k, DOF])] += a[c]
-        return
     iota = inclusion(model)
     inverse = np.empty((b, b))
     locked_inverse(model, placed, inverse)
     base = np.empty(b)
-    for k in range(1, nj + 1):
+    out[:, :] = 0.0
+    for k in range(1, placed.shape[0]):
         for i in range(b):
             total = 0.0
             for c in range(6):
@@ -509,16 +530,14 @@ def connection_from_passes(model, placed, momenta, out):
             base[i] = total
         d = int(model[k, DOF])
         for i in range(b):
-            total = 0.0
             for j in range(b):
-                total += inverse[i, j] * base[j]
-            out[i, d] = total if nj == n else out[i, d] + total
+                out[i, d] += inverse[i, j] * base[j]
 
 
 @entry("void(f8[:,::1], f8[::1], f8[:,::1])")
 def connection(model, q, out):
     """Connection at a shape q, shape (n,), into ``out``, shape (b, n)."""
-    if q.size != int(model[0, N_DOF]) or not np.isfinite(q.sum()):
+    if q.size != int(model[0, N_DOF]) or not all_finite(q):
         raise ValueError(BAD_INPUT)
     nj = int(model[0, N_BODIES])
     placed = np.empty((nj + 1, PLACED))
@@ -530,7 +549,7 @@ def connection(model, q, out):
 @entry("void(f8[:,::1], f8[::1], f8[:,::1], f8[:,::1])")
 def mass_and_connection(model, q, mass, conn):
     """Mass matrix and connection from one pass over the tree."""
-    if q.size != int(model[0, N_DOF]) or not np.isfinite(q.sum()):
+    if q.size != int(model[0, N_DOF]) or not all_finite(q):
         raise ValueError(BAD_INPUT)
     nj = int(model[0, N_BODIES])
     placed = np.empty((nj + 1, PLACED))
@@ -560,7 +579,7 @@ def batch_mass_and_connection(model, q, mass, conn):
 @entry("void(f8[:,::1], f8[::1], i8, f8[:,::1], f8[:,::1])")
 def link_pose(model, q, body, offset, pose):
     """Pose g_1k of a frame at ``offset`` in a body, into ``pose``, shape (4, 4)."""
-    if q.size != int(model[0, N_DOF]) or not np.isfinite(q.sum()):
+    if q.size != int(model[0, N_DOF]) or not all_finite(q):
         raise ValueError(BAD_INPUT)
     locate(model, q, body, offset, pose)
 
@@ -571,7 +590,7 @@ def link_jacobian(model, q, body, offset, out):
 
     ``V_k = J [V; qd]``, J = Ad_1k^-1 [iota, S_j of the joints on the way to k].
     """
-    if q.size != int(model[0, N_DOF]) or not np.isfinite(q.sum()):
+    if q.size != int(model[0, N_DOF]) or not all_finite(q):
         raise ValueError(BAD_INPUT)
     pose = np.empty((4, 4))
     screws = locate(model, q, body, offset, pose)

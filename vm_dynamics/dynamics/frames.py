@@ -72,6 +72,7 @@ def virtual_chassis(group: DisplacementGroup, ten: Array, rate: Array) -> Moving
     inertia = inertia + mass * hat3(p) @ hat3(p)
     inertia_rate = inertia_rate + mass * (hat3(pd) @ hat3(p) + hat3(p) @ hat3(pd))
     moments, axes = np.linalg.eigh(inertia)
+    axes = axes * np.sign(np.linalg.det(axes))
     best = max((axes @ turn for turn in _TURNS), key=np.trace)
     order = [int(np.argmax(abs(axes.T @ best[:, i]))) for i in range(3)]
     principal = moments[order]

@@ -8,17 +8,14 @@ frame, where (34) prints a plus.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from vm_dynamics.lie import DisplacementGroup, se3
-from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
 
 
-@dataclass(frozen=True)
 class Reduced:
     """The matrices of the reduced equations at (q, qd, mu).
 
@@ -42,17 +39,46 @@ class Reduced:
         D_mu: skew, shape (b + n, b + n).
     """
 
-    group: DisplacementGroup
-    M_b: Array
-    Lambda_q: Array
-    A: Array
-    A_dot: Array
-    P: Array
-    S: Array
-    Gamma_q: Array
-    B: Array
-    D_qd: Array
-    D_mu: Array
+    __slots__ = (
+        "A",
+        "A_dot",
+        "B",
+        "D_mu",
+        "D_qd",
+        "Gamma_q",
+        "Lambda_q",
+        "M_b",
+        "P",
+        "S",
+        "group",
+    )
+
+    def __init__(
+        self,
+        group: DisplacementGroup,
+        M_b: Array,
+        Lambda_q: Array,
+        A: Array,
+        A_dot: Array,
+        P: Array,
+        S: Array,
+        Gamma_q: Array,
+        B: Array,
+        D_qd: Array,
+        D_mu: Array,
+    ) -> None:
+        """Hold the matrices; :meth:`vm_dynamics.robot.Robot.reduced` computes them."""
+        self.group = group
+        self.M_b = M_b
+        self.Lambda_q = Lambda_q
+        self.A = A
+        self.A_dot = A_dot
+        self.P = P
+        self.S = S
+        self.Gamma_q = Gamma_q
+        self.B = B
+        self.D_qd = D_qd
+        self.D_mu = D_mu
 
     def accelerations(
         self, mu: Array, qd: Array, base_wrench: Array, tau: Array
@@ -81,9 +107,14 @@ class Reduced:
         Args:
             pose: g_1c, shape (4, 4), a displacement of the base group.
             velocity: body velocity of {C} relative to {1}, shape (b,); zero if it stands still.
+
+        Raises:
+            NotInGroupError: the pose is not a displacement of the base group.
         """
-        adjoint = self.group.adjoint(check_pose(pose))
-        inverse = self.group.adjoint(se3.inverse(np.asarray(pose, dtype=float)))
+        self.group.log(pose)  # refuses what is not a displacement of the group
+        pose = np.asarray(pose, dtype=float)
+        adjoint = self.group.adjoint(pose)
+        inverse = self.group.adjoint(se3.inverse(pose))
         b = len(self.M_b)
         M_b = adjoint.T @ self.M_b @ adjoint
         bracket = self.group.ad(np.zeros(b) if velocity is None else velocity)
@@ -93,13 +124,17 @@ class Reduced:
         D_mu[:b, :b] = adjoint.T @ self.D_mu[:b, :b] @ adjoint
         D_mu[:b, b:] = adjoint.T @ self.D_mu[:b, b:]
         D_mu[b:, :b] = -D_mu[:b, b:].T
-        return replace(
-            self,
-            M_b=M_b,
-            A=inverse @ self.A,
-            A_dot=inverse @ self.A_dot - bracket @ inverse @ self.A,
-            P=adjoint.T @ self.P @ adjoint + drift + drift.T,
-            S=adjoint.T @ self.S,
-            D_qd=D_qd,
-            D_mu=D_mu,
+        A_dot = inverse @ self.A_dot - bracket @ inverse @ self.A
+        return Reduced(
+            self.group,
+            M_b,
+            self.Lambda_q.copy(),
+            inverse @ self.A,
+            A_dot,
+            adjoint.T @ self.P @ adjoint + drift + drift.T,
+            adjoint.T @ self.S,
+            self.Gamma_q.copy(),
+            self.B.copy(),
+            D_qd,
+            D_mu,
         )

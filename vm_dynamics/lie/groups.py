@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The displacement subgroups of SE(3) that the base of a robot can move in.
 
-Implements: [Chhabra] eq. (39) (inclusion ``iota``) and [From2010] Table 1 (the vehicles); the
+Implements: [Moghaddam] eq. (39) (inclusion ``iota``) and [From2010] Table 1 (the vehicles); the
 bracket of a subgroup is ``iota^+ ad_{iota V} iota``.
 """
 
@@ -54,9 +54,7 @@ class DisplacementGroup:
         self.name = name
         default = (1.0, 0.0, 0.0) if name == "T1" else (0.0, 0.0, 1.0)
         self.axis = _unit(default if axis is None else axis)
-        self.pitch = (DEFAULT_PITCH if pitch is None else float(pitch)) if name == "H" else 0.0
-        if not math.isfinite(self.pitch):
-            raise NonFiniteError(f"pitch: got {pitch}, expected a finite number [m/rad]")
+        self.pitch = _pitch(pitch) if name == "H" else 0.0
         iota = np.eye(6)[:, list(_FREE[name])]
         if name == "H":
             iota[2, 0] = self.pitch
@@ -90,6 +88,10 @@ class DisplacementGroup:
     def __hash__(self) -> int:
         """Agree with equality."""
         return hash((self.name, self.iota.tobytes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what defines the group; the rest is built again."""
+        return _rebuilt, (self.name, tuple(self.axis.tolist()), self.pitch)
 
     def identity(self) -> Array:
         """The pose that moves nothing, shape (4, 4)."""
@@ -177,9 +179,13 @@ def group(
     """
     if isinstance(base, DisplacementGroup):
         return base
-    if base not in _FREE:
+    if not isinstance(base, str) or base not in _FREE:
         raise UnknownGroupError("base group", base, GROUP_NAMES)
     return DisplacementGroup(base, axis=axis, pitch=pitch)
+
+
+def _rebuilt(name: str, axis: Any, pitch: float) -> DisplacementGroup:
+    return DisplacementGroup(name, axis=axis, pitch=pitch)
 
 
 def check_pose(pose: Any) -> Array:
@@ -199,8 +205,21 @@ def check_pose(pose: Any) -> Array:
     return out
 
 
+def _pitch(pitch: Any) -> float:
+    try:
+        out = DEFAULT_PITCH if pitch is None else float(pitch)
+    except (TypeError, ValueError):
+        out = math.nan
+    if not math.isfinite(out):
+        raise NonFiniteError(f"pitch: got {pitch!r}, expected a finite number [m/rad]")
+    return out
+
+
 def _unit(axis: Any) -> Array:
-    out = np.asarray(axis, dtype=float)
+    try:
+        out = np.asarray(axis, dtype=float)
+    except (TypeError, ValueError):
+        out = np.zeros(3)
     norm = float(np.linalg.norm(out)) if out.shape == (3,) else 0.0
     if not (math.isfinite(norm) and norm > 0.0):
         raise DimensionError(f"axis: got {axis!r}, expected three numbers that are not all zero")

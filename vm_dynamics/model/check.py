@@ -19,6 +19,9 @@ from vm_dynamics.model.inertia import Inertia
 MOVING = ("revolute", "continuous", "prismatic")
 VEHICLE = ("floating", "planar")  # kinds that only a massless root may carry
 KINDS = (*MOVING, "fixed", *VEHICLE)
+# Beyond it sums of products overflow; limits may be larger, since they are only compared.
+LARGEST = 1e30
+SHOWN = 20  # names in a list of choices
 # Attributes whose text is a name, which may well be spelled "inf" or "nan".
 _NAMES = {"name", "link", "joint", "filename", "type", xml.LINE}
 
@@ -107,7 +110,7 @@ def _not_expanded(root: Element) -> Iterator[Problem]:
 
 
 def _not_finite(root: Element) -> Iterator[Problem]:
-    for tag in ("link", "joint"):
+    for tag in ("link", "joint", "material"):
         for owner in root.findall(tag):
             for element in owner.iter():
                 for key, value in element.attrib.items():
@@ -120,13 +123,14 @@ def _not_finite(root: Element) -> Iterator[Problem]:
                             errors.NonFiniteNumberError,
                             element,
                             f"{_label(owner)}: {element.tag} {key}={value!r} is not finite",
-                            "Write a finite number; leave a limit out if there is none.",
+                            "Write a finite number; leave <limit> out if there is none.",
                         )
 
 
 def _number(text: str) -> float | None:
+    """The number a text is, in the notation that every reader of URDF knows, or None."""
     try:
-        return float(text)
+        return float(text) if text.isascii() and "_" not in text else None
     except ValueError:
         return None
 
@@ -136,14 +140,21 @@ def _numbers(owner: Element, element: Element, key: str, count: int) -> Iterator
     text = element.get(key)
     if text is None:
         return
-    values = [_number(word) for word in text.split()]
-    if len(values) != count or None in values:
+    values = [x for word in text.split() if (x := _number(word)) is not None]
+    if len(values) != count or count != len(text.split()):
         yield _error(
             errors.UrdfValueError,
             element,
             f"{_label(owner)}: {element.tag} {key}={text!r}, expected {count} number"
             + ("s" if count > 1 else ""),
             "Write numbers with a decimal point, separated by spaces.",
+        )
+    elif element.tag != "limit" and any(LARGEST < abs(x) < math.inf for x in values):
+        yield _error(
+            errors.UrdfValueError,
+            element,
+            f"{_label(owner)}: {element.tag} {key}={text!r}, expected at most {LARGEST:g}",
+            "Check its exponent.",
         )
 
 
@@ -153,7 +164,9 @@ def _origin(owner: Element, parent: Element) -> Iterator[Problem]:
         yield from _numbers(owner, origin, "rpy", 3)
 
 
-def _required(owner: Element, element: Element, keys: tuple[str, ...]) -> Iterator[Problem]:
+def _required(
+    owner: Element, element: Element, keys: tuple[str, ...], count: int = 1
+) -> Iterator[Problem]:
     for key in keys:
         if element.get(key) is None:
             yield _error(
@@ -163,17 +176,18 @@ def _required(owner: Element, element: Element, keys: tuple[str, ...]) -> Iterat
                 f'Add {key}="..." to it.',
             )
         else:
-            yield from _numbers(owner, element, key, 1)
+            yield from _numbers(owner, element, key, count)
 
 
-def _only(owner: Element, tag: str) -> Iterator[Problem]:
-    if len(owner.findall(tag)) > 1:
-        yield _error(
-            errors.UrdfValueError,
-            owner.findall(tag)[1],
-            f"{_label(owner)}: more than one <{tag}>",
-            "Keep one of them.",
-        )
+def _only(owner: Element, parent: Element, tags: tuple[str, ...]) -> Iterator[Problem]:
+    for tag in tags:
+        if len(parent.findall(tag)) > 1:
+            yield _error(
+                errors.UrdfValueError,
+                parent.findall(tag)[1],
+                f"{_label(owner)}: more than one <{tag}>",
+                "Keep one of them.",
+            )
 
 
 _MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
@@ -182,11 +196,13 @@ _MOMENTS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 def _link(link: Element, strict: bool) -> Iterator[Problem]:
     if not link.get("name"):
         yield _error(errors.UrdfValueError, link, "a link has no name", 'Add name="...".')
-    yield from _only(link, "inertial")
+    yield from _only(link, link, ("inertial",))
+    for shape in (*link.findall("visual"), *link.findall("collision")):
+        yield from _origin(link, shape)
     inertial = link.find("inertial")
     if inertial is None:
         return
-    syntax = [*_origin(link, inertial)]
+    syntax = [*_only(link, inertial, ("origin", "mass", "inertia")), *_origin(link, inertial)]
     mass = inertial.find("mass")
     if mass is None:
         syntax.append(
@@ -259,8 +275,8 @@ def _joint(joint: Element) -> Iterator[Problem]:
             f"{_label(joint)}: type {kind!r} is unknown",
             "Use one of: " + ", ".join(KINDS),
         )
-    for tag in ("origin", "axis", "limit", "dynamics", "mimic", "parent", "child"):
-        yield from _only(joint, tag)
+    tags = "origin", "axis", "limit", "dynamics", "mimic", "parent", "child"
+    yield from _only(joint, joint, tags)
     yield from _origin(joint, joint)
     yield from _axis(joint)
     yield from _limit(joint)
@@ -279,13 +295,13 @@ def _joint(joint: Element) -> Iterator[Problem]:
 
 def _axis(joint: Element) -> Iterator[Problem]:
     axis = joint.find("axis")
-    if axis is None or joint.get("type") not in (*MOVING, "planar"):
+    if axis is None:
         return
-    syntax = list(_numbers(joint, axis, "xyz", 3))
+    syntax = list(_required(joint, axis, ("xyz",), 3))
     yield from syntax
-    if syntax:
+    if syntax or joint.get("type") not in (*MOVING, "planar"):
         return
-    norm = math.hypot(*(float(word) for word in axis.get("xyz", "1 0 0").split()))
+    norm = math.hypot(*(float(word) for word in axis.get("xyz", "").split()))
     if norm < 1e-9:
         yield _error(
             errors.ZeroAxisError,
@@ -375,7 +391,7 @@ def _structure(root: Element) -> list[Problem]:
         for role, name in zip(("parent", "child"), ends, strict=True):
             if name not in links:
                 what = "is missing" if name is None else f"{name!r} is not a link"
-                hint = "Links: " + ", ".join(str(x) for x in links)
+                hint = "Links: " + ", ".join([*links][:SHOWN]) + ", ..." * (len(links) > SHOWN)
                 message = f"{_label(joint)}: its {role} {what}"
                 found.append(_error(errors.MissingLinkError, joint, message, hint))
         parent, child = ends
@@ -396,6 +412,7 @@ def _structure(root: Element) -> list[Problem]:
         found.append(_error(errors.MultipleRootsError, links[roots[1]], message, hint))
     found += _loops(links, above, roots)
     found += _vehicle_joints(root, links, below, roots)
+    found += _welded(links, below, roots)
     return found
 
 
@@ -404,20 +421,19 @@ def _loops(
 ) -> Iterator[Problem]:
     reached = set(roots)
     for name in links:
-        path: list[str] = []
+        path: dict[str, None] = {}  # a set that keeps its order
         here: str | None = name
         while here in above and here not in reached and here not in path:
-            path.append(here)
+            path[here] = None
             here = _ends(above[here])[0]
         if here in path:
-            circle = path[path.index(here) :]
+            circle = [*path][[*path].index(here) :]
             yield _error(
                 errors.KinematicLoopError,
                 above[here],
                 "links form a loop: " + " <- ".join([*circle, here]),
                 "Remove or reverse one of the joints.",
             )
-            return
         reached.update(path)
 
 
@@ -428,7 +444,7 @@ def _vehicle_joints(
         parent = _ends(joint)[0]
         if joint.get("type") not in VEHICLE or parent not in links:
             continue
-        if parent not in roots or len(below[parent]) > 1 or not is_massless(links[parent]):
+        if parent not in roots or len(below.get(parent, [])) > 1 or not is_massless(links[parent]):
             yield _error(
                 errors.UnsupportedJointError,
                 joint,
@@ -436,6 +452,21 @@ def _vehicle_joints(
                 "Only a massless root may be joined to its only child by such a joint; use "
                 "revolute and prismatic joints elsewhere.",
             )
+
+
+def _welded(
+    links: dict[str, Element], below: dict[str, list[Element]], roots: list[str]
+) -> Iterator[Problem]:
+    joints = below.get("world", [])
+    if roots != ["world"] or len(joints) != 1 or not is_massless(links["world"]):
+        return
+    if joints[0].get("type") == "fixed":
+        yield _warning(
+            joints[0],
+            f"{_label(joints[0])}: fixes the robot to 'world'; its base is taken as free to move "
+            f"and {_ends(joints[0])[1]!r} as frame {{1}}",
+            "Leave the link 'world' out, or join it with a floating joint.",
+        )
 
 
 def _mimic(joints: list[Element]) -> Iterator[Problem]:

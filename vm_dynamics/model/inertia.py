@@ -15,6 +15,8 @@ from vm_dynamics.lie.se3 import Array
 # A CAD export prints about six digits; principal moments of a flat plate meet the triangle
 # inequality with equality and may miss it by as much.
 TRIANGLE_TOLERANCE = 1e-5
+# Beyond it the products of a mass matrix overflow.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,12 @@ class Inertia:
     @staticmethod
     def of(mass: float, com: Any, tensor: Any) -> Inertia:
         """From a mass, a centre (3,) and a rotational inertia (3, 3) or six moments."""
-        centre = np.asarray(com, dtype=float)
-        moments = np.asarray(tensor, dtype=float)
+        try:
+            weight = float(mass)
+            centre = np.asarray(com, dtype=float)
+            moments = np.asarray(tensor, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise DimensionError(f"mass, com or inertia: expected numbers ({error})") from error
         if moments.shape == (3, 3):
             if not np.allclose(moments, moments.T, rtol=1e-9, atol=1e-12):
                 raise DimensionError("inertia: got a matrix that is not symmetric")
@@ -44,9 +50,12 @@ class Inertia:
             raise DimensionError(f"com: got shape {centre.shape}, expected (3,)")
         if moments.shape != (6,):
             raise DimensionError(f"inertia: got shape {moments.shape}, expected (3, 3) or (6,)")
-        if not (np.isfinite(mass) and np.isfinite(centre).all() and np.isfinite(moments).all()):
-            raise NonFiniteError("inertia: mass, com or inertia holds NaN or infinity")
-        return Inertia(float(mass), tuple(centre.tolist()), tuple(moments.tolist()))
+        if not (abs(np.array([weight, *centre, *moments])) < LARGEST).all():
+            raise NonFiniteError(
+                "inertia: mass, com or inertia holds NaN, infinity or a number beyond "
+                f"{LARGEST:g}: {weight}, {centre}, {moments}"
+            )
+        return Inertia(weight, tuple(centre.tolist()), tuple(moments.tolist()))
 
     @property
     def tensor(self) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 from vm_dynamics.errors import (
     DimensionError,
+    NegativeMassError,
     NonFiniteError,
     UnknownLinkError,
     UnphysicalInertiaError,
@@ -165,12 +166,15 @@ class RobotModel:
                 xx xy xz yy yz zz [kg m^2]; a point mass if None.
 
         Raises:
+            UnknownLinkError: the robot has no such link.
             UnphysicalInertiaError: no body has such an inertia.
+            NegativeMassError: the mass is below zero.
         """
         payload = Inertia.of(mass, com, np.zeros(6) if inertia is None else inertia)
         reason = payload.unphysical() or payload.triangle_violation()
         if reason is not None:
-            raise UnphysicalInertiaError(f"payload at {link!r}: {reason}")
+            kind = NegativeMassError if payload.mass < 0.0 else UnphysicalInertiaError
+            raise kind(f"payload at {link!r}: {reason}")
         return self._changed(self.description.with_payload(link, payload))
 
     def with_locked(self: Self, joints: Any) -> Self:

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from vm_dynamics.errors import DimensionError, UnknownJointError, UnknownLinkError
+from vm_dynamics.errors import (
+    DimensionError,
+    NonFiniteError,
+    UnknownJointError,
+    UnknownLinkError,
+)
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.inertia import Inertia
@@ -122,7 +127,7 @@ class Description:
             if name not in moving:
                 raise UnknownJointError("joint", name, moving)
             if not np.isfinite(position):
-                raise DimensionError(f"locked joint {name!r}: got {position}, expected a number")
+                raise NonFiniteError(f"locked joint {name!r}: got {position}, expected a number")
         at = dict(positions)
         for j in moving.values():
             if j.mimic is not None and j.mimic.driver in positions and j.name not in positions:
@@ -140,6 +145,12 @@ def locked_positions(joints: Any) -> dict[str, float]:
     """Positions of joints to lock: from a mapping, or zero for each of a list of names."""
     if isinstance(joints, str):
         return {joints: 0.0}
-    if hasattr(joints, "items"):
-        return {name: float(position) for name, position in joints.items()}
-    return {name: 0.0 for name in joints}
+    try:
+        if hasattr(joints, "items"):
+            return {name: float(position) for name, position in joints.items()}
+        return {name: 0.0 for name in joints}
+    except (TypeError, ValueError) as error:
+        raise DimensionError(
+            f"locked joints: got {joints!r}, expected names, or a mapping of names to positions "
+            f"({error})"
+        ) from error

@@ -15,6 +15,9 @@ from vm_dynamics.model import table
 from vm_dynamics.model.inertia import Inertia, combine
 from vm_dynamics.model.spec import Description, Joint
 
+# Rounding of the kernels, which sum m d^2 about the base before they subtract it again.
+ROUNDING = 1e-14
+
 
 @dataclass(frozen=True)
 class Body:
@@ -71,7 +74,7 @@ def build(description: Description, group: DisplacementGroup) -> Tree:
         turn = np.eye(4)
         turn[:3, :3] = rotation_from_z_to(np.array(joint.axis))
         bodies.append(Body(joint, parent.body, pose @ turn))
-        frames[joint.child] = Frame(len(bodies), turn.T)
+        frames[joint.child] = Frame(len(bodies), np.ascontiguousarray(turn.T))
     parts: list[list[Inertia]] = [[] for _ in range(len(bodies) + 1)]
     for link in description.links:
         frame = frames[link.name]
@@ -115,6 +118,27 @@ def _pack(
     return out
 
 
+def _rounding(tree: Tree) -> Array:
+    """What rounding may leave of the inertia of a joint that moves none, shape (n,)."""
+    reach = [0.0]
+    for body in tree.bodies:
+        reach.append(reach[body.parent] + float(np.linalg.norm(body.placement[:3, 3])))
+    sums = [
+        inertia.mass * (distance + float(np.linalg.norm(inertia.com))) ** 2
+        for inertia, distance in zip(tree.inertias, reach, strict=True)
+    ]
+    index = {joint.name: i for i, joint in enumerate(tree.drivers)}
+    out = np.zeros(len(index))
+    for k in range(len(tree.bodies), 0, -1):
+        body = tree.bodies[k - 1]
+        sums[body.parent] += sums[k]
+        mimic = body.joint.mimic
+        out[index[body.joint.name if mimic is None else mimic.driver]] += sums[k] * (
+            1.0 if mimic is None else mimic.multiplier**2
+        )
+    return ROUNDING * out
+
+
 def require_inertia(tree: Tree, group: DisplacementGroup, mass_matrix: Array) -> None:
     """Refuse a robot that can move in some way without inertia.
 
@@ -128,11 +152,13 @@ def require_inertia(tree: Tree, group: DisplacementGroup, mass_matrix: Array) ->
     """
     b = group.dimension
     diagonal = np.diag(mass_matrix)
+    nothing = _rounding(tree)
     for i, joint in enumerate(tree.drivers):
-        if not diagonal[b + i] > 0.0:
+        if not diagonal[b + i] > nothing[i]:
             raise SingularMassMatrixError(
                 f"joint {joint.name!r} moves nothing that has inertia: link {joint.child!r} and "
-                "all behind it are massless; give it mass or make the joint fixed"
+                "all behind it are massless, or points on its axis; give it mass and inertia or "
+                "make the joint fixed"
             )
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     smallest = np.linalg.eigvalsh(mass_matrix * np.outer(scale, scale))[0]

@@ -13,13 +13,34 @@ from xml.etree import ElementTree
 import numpy as np
 
 from vm_dynamics import errors
+from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model import check, xml
 from vm_dynamics.model.inertia import Inertia
 from vm_dynamics.model.spec import Description, Joint, Link, Mimic
 
-# What urdf_parser_py needs to see; drawings and simulator tags only slow it down.
-_KEPT = {"link": ("inertial",), "joint": None}
+# What urdf_parser_py needs to see: drawings slow it down, and it complains on stderr of every
+# tag and attribute that some simulator added.
+_CHILDREN = {
+    "robot": ("link", "joint"),
+    "link": ("inertial",),
+    "inertial": ("origin", "mass", "inertia"),
+    "joint": ("origin", "axis", "parent", "child", "limit", "dynamics", "mimic"),
+}
+_ATTRIBUTES = {
+    "robot": ("name",),
+    "link": ("name",),
+    "joint": ("name", "type"),
+    "origin": ("xyz", "rpy"),
+    "mass": ("value",),
+    "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"),
+    "axis": ("xyz",),
+    "parent": ("link",),
+    "child": ("link",),
+    "limit": ("lower", "upper", "effort", "velocity"),
+    "dynamics": ("damping", "friction"),
+    "mimic": ("joint", "multiplier", "offset"),
+}
 
 
 @dataclass(frozen=True)
@@ -37,11 +58,11 @@ class Reading:
     axis: tuple[float, ...] | None = None
 
 
-def read(urdf: str | os.PathLike[str], *, strict: bool = True) -> Reading:
+def read(urdf: str | bytes | os.PathLike[str], *, strict: bool = True) -> Reading:
     """Read URDF text or a file.
 
     Args:
-        urdf: XML text or a path.
+        urdf: XML text, its bytes, or a path.
         strict: whether moments that violate the triangle inequality are an error.
 
     Raises:
@@ -53,36 +74,28 @@ def read(urdf: str | os.PathLike[str], *, strict: bool = True) -> Reading:
     if worst:
         raise worst[0].kind("\n".join(str(p) for p in worst))
     for problem in found:
-        warnings.warn(str(problem), errors.UrdfWarning, stacklevel=4)
+        warnings.warn(str(problem), errors.UrdfWarning, stacklevel=3)  # who called load
     return _anchored(_parse(root))
 
 
 def _parse(root: ElementTree.Element) -> Any:
     from urdf_parser_py.urdf import URDF  # slow to import, and only needed here
 
-    lean = ElementTree.Element("robot", {"name": root.get("name") or "robot"})
-    for element in root:
-        if element.tag not in _KEPT:
-            continue
-        copy = ElementTree.SubElement(lean, element.tag, _plain(element))
-        keep = _KEPT[element.tag]
-        for child in element:
-            if keep is None or child.tag in keep:
-                copy.append(_without_lines(child))
+    lean = _lean(root)
+    lean.set("name", root.get("name") or "robot")
     try:
         return URDF.from_xml_string(ElementTree.tostring(lean, encoding="unicode"))
     except Exception as error:  # the parser raises many kinds, all meaning the same
         raise errors.UrdfValueError(f"urdf_parser_py: {error}") from error
 
 
-def _plain(element: ElementTree.Element) -> dict[str, str]:
-    return {key: value for key, value in element.attrib.items() if key != xml.LINE}
-
-
-def _without_lines(element: ElementTree.Element) -> ElementTree.Element:
-    copy = ElementTree.Element(element.tag, _plain(element))
-    copy.text = element.text
-    copy.extend([_without_lines(child) for child in element])
+def _lean(element: ElementTree.Element) -> ElementTree.Element:
+    known = _ATTRIBUTES.get(element.tag, ())
+    copy = ElementTree.Element(
+        element.tag, {key: value for key, value in element.attrib.items() if key in known}
+    )
+    tags = _CHILDREN.get(element.tag, ())
+    copy.extend([_lean(child) for child in element if child.tag in tags])
     return copy
 
 
@@ -97,13 +110,7 @@ def _anchored(urdf: Any) -> Reading:
             return Reading(description, "SE3")
         if joint.type == "planar":
             return Reading(description, "SE2", _axis(joint))
-        if joint.type == "fixed" and root == "world":
-            warnings.warn(
-                f"joint {joint.name!r} fixes the robot to 'world'; its base is taken as free to "
-                f"move and {joint.child!r} as frame {{1}}",
-                errors.UrdfWarning,
-                stacklevel=5,
-            )
+        if joint.type == "fixed" and root == "world":  # check has warned of it
             return Reading(description)
     return Reading(_ordered(urdf, root))
 
@@ -171,15 +178,14 @@ def _pose(origin: Any) -> Array:
     if origin is None:
         return pose
     if origin.rpy is not None:
-        from scipy.spatial.transform import Rotation  # slow to import, and only needed here
-
-        pose[:3, :3] = Rotation.from_euler("xyz", origin.rpy).as_matrix()
+        roll, pitch, yaw = np.eye(6)[3:] * np.reshape(origin.rpy, (3, 1))
+        pose = se3.exp(yaw) @ se3.exp(pitch) @ se3.exp(roll)
     if origin.xyz is not None:
         pose[:3, 3] = origin.xyz
     return pose
 
 
-def all_problems(urdf: str | os.PathLike[str]) -> Iterator[check.Problem]:
+def all_problems(urdf: str | bytes | os.PathLike[str]) -> Iterator[check.Problem]:
     """Problems of a document for a report; what cannot even be parsed is one problem."""
     try:
         root = xml.parse(xml.read(urdf))

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speed against Pinocchio, in one run: ``make bench``.
+
+Prints tables of ratios, each with its bar, and writes them to ``bench/results.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contest import BATCH_JOINTS, OURS, PAIRS, Contest, batch_candidates
+from report import Row, machine, microseconds, overview, table
+from startup import first_result_seconds, import_seconds
+from timing import Candidate, interleaved
+from tqdm import tqdm
+
+Times = dict[tuple[int, str], float]  # [s], by number of joints and candidate
+
+RESULTS = Path(__file__).resolve().parent / "results.md"
+SIZES = (3, 7, 14, 30, 100)
+QUICK_SIZES = (3, 7)
+ROUNDS = 100
+QUICK_ROUNDS = 5
+GROWTH = (30, 100)  # joints
+BUSY = 0.5  # load of the last minute
+
+# The most a ratio ours/peer may be, by what; a number for every n or one for each.
+BARS: dict[str, float | dict[int, float]] = {
+    "mass_and_connection": 0.4,
+    "mass_matrix": {3: 1.7, 7: 1.7, 14: 1.25, 30: 0.7, 100: 0.7},
+    "reduced": 0.3,
+    "curvature": 0.1,
+    "batch": 0.5,
+}
+IMPORT_BAR = 1.0  # [s]
+
+METHOD = """\
+The robots are random serial chains of revolute joints on a floating base, the same URDF text read
+by both libraries, which are called from Python with ready-made arrays, 50 states in turn; ours
+checks its input and returns fresh arrays. A round times a block of about 4 ms of every function
+at every n, ours and the peer's next to each other, with the garbage collector off; a figure is
+the least of {rounds} rounds, and a ratio is that of two such figures."""
+
+PEERS = """\
+- mass_and_connection: `pin.crba` and `numpy.linalg.solve` for A.
+- mass_matrix: `pin.crba`; without a bar, also in its WORLD convention, which is not the default.
+- reduced: `pin.crba`, `pin.computeCoriolisMatrix`, `pin.dccrba` and the transformation of Lemma 2
+  in NumPy, by blocks; without a bar, also with the rates from C + C^T in place of `dccrba`. Both
+  give less than ours: Gamma in one piece, no S and B.
+- curvature: central differences of the connection, 2n `pin.crba` and one stacked solve.
+- batch: M and A of 10,000 configurations at n = 7, ours on all cores, against `pin.crba` of each
+  in a loop; times are per configuration."""
+
+
+@dataclass
+class Results:
+    """What a run found out."""
+
+    speed: list[Row] = field(default_factory=list)
+    growth: list[Row] = field(default_factory=list)
+    startup: list[Row] = field(default_factory=list)
+    same: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[Row]:
+        """All figures."""
+        return [*self.speed, *self.growth, *self.startup]
+
+    def glance(self) -> str:
+        """The ratios that have a bar, a line for each kind; the README shows it too."""
+        ratios: dict[str, dict[str, str]] = {}
+        for row in self.speed:
+            if row.bar is not None:
+                cell = f"{row.figure:.2f} (bar {row.bar:.4g})"
+                ratios.setdefault(row.what, {})[row.cells[0]] = cell
+        sizes = list(dict.fromkeys(row.cells[0] for row in self.speed))
+        lines = [(what, *(cells.get(n, "") for n in sizes)) for what, cells in ratios.items()]
+        return table(("ours / peer", *(f"n = {n}" for n in sizes)), lines)
+
+    def tables(self) -> str:
+        """All tables as Markdown, and what is over its bar."""
+        parts = [
+            "## Ratios at a glance",
+            self.glance(),
+            "## Speed",
+            table(
+                ("what", "n", "ours [us]", "peer [us]", "ratio", "bar", "verdict"),
+                [row.line() for row in self.speed],
+            ),
+        ]
+        if self.growth:
+            header = ("ours", f"n = {GROWTH[0]} [us]", f"n = {GROWTH[1]} [us]")
+            parts += [
+                "## Growth (no faster than n^2)",
+                table(
+                    (*header, "ratio", "bar", "verdict"),
+                    [row.line() for row in self.growth],
+                ),
+            ]
+        parts += [
+            "## Start-up",
+            table(
+                ("wall time of a fresh process", "figure", "bar", "verdict"),
+                [row.line() for row in self.startup],
+            ),
+            "## Largest relative difference of the results",
+            table(("n", "M", "A", "reduced", "curvature"), self.same),
+            "## Verdict",
+            overview(self.rows),
+        ]
+        return "\n\n".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    sizes = QUICK_SIZES if options.quick else SIZES
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    warn_if_busy()
+    results = measure(sizes, rounds, full=not options.quick)
+    tables = results.tables()
+    print(tables)
+    output = options.output or (None if options.quick else RESULTS)
+    if output:
+        output.write_text(document(tables, rounds), encoding="utf-8")
+        print(f"\nwritten to {output.name}", file=sys.stderr)
+    return int(options.strict and any(row.is_over for row in results.rows))
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Measure the speed of vm_dynamics against Pinocchio, in one run."
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"only n = {', '.join(map(str, QUICK_SIZES))}, few rounds, no compilation; "
+        "writes nothing unless --output is given",
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help=f"rounds of every function [{ROUNDS}]"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="PATH", help=f"file to write [bench/{RESULTS.name}]"
+    )
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a row is OVER")
+    return parser
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"got {value}, expected at least 1")
+    return value
+
+
+def warn_if_busy() -> None:
+    load = os.getloadavg()[0]
+    if load > BUSY:
+        print(
+            f"warning: others use this machine (load {load:.1f}); the batch, which wants all "
+            "cores, suffers most",
+            file=sys.stderr,
+        )
+
+
+def measure(sizes: Sequence[int], rounds: int, *, full: bool) -> Results:
+    """Run everything.
+
+    Args:
+        sizes: numbers of joints.
+        rounds: turns of every function.
+        full: also the growth from n = 30 to 100 and the process without a cache.
+    """
+    results = Results()
+    contests = {n: Contest.of_size(n) for n in sizes}
+    results.same = [(str(n), *agreement(contest)) for n, contest in contests.items()]
+    with tqdm(total=rounds, unit="round", desc="bench") as progress:
+        times = interleaved(all_candidates(contests), rounds, progress.update)
+        progress.set_postfix_str("start-up")
+        results.startup = startup_rows(full)
+    results.speed = [row(what, n, times, *pair) for what, *pair in PAIRS for n in sizes]
+    results.speed.append(row("batch", BATCH_JOINTS, times, "batch", "crba each"))
+    if full:
+        results.growth = [growth_row(what, times) for what in OURS]
+    return results
+
+
+def agreement(contest: Contest) -> list[str]:
+    return [f"{error:.0e}" for error in contest.disagreement().values()]
+
+
+def all_candidates(contests: dict[int, Contest]) -> dict[tuple[int, str], Candidate]:
+    """Candidates by number of joints and name, all of which take part in every round."""
+    candidates = {
+        (n, name): candidate
+        for n, contest in contests.items()
+        for name, candidate in contest.candidates().items()
+    }
+    batch = batch_candidates()
+    return candidates | {(BATCH_JOINTS, name): batch[name] for name in batch}
+
+
+def row(what: str, n: int, times: Times, ours: str, peer: str) -> Row:
+    bars = BARS.get(what)
+    bar = bars.get(n) if isinstance(bars, dict) else bars
+    us, them = times[n, ours], times[n, peer]
+    cells = str(n), microseconds(us), microseconds(them)
+    return Row(what, cells, us / them, bar, digits=3, place=f"n = {n}")
+
+
+def growth_row(what: str, times: Times) -> Row:
+    small, large = GROWTH
+    before, after = times[small, what], times[large, what]
+    cells = microseconds(before), microseconds(after)
+    return Row(what, cells, after / before, bar=(large / small) ** 2, place="growth")
+
+
+def startup_rows(full: bool) -> list[Row]:
+    seconds = import_seconds(repeats=5 if full else 1)
+    rows = [Row("`import vm_dynamics`, caches warm [s]", (), seconds, IMPORT_BAR)]
+    if full:
+        first, second, written = first_result_seconds()
+        rows += [
+            Row("first mass matrix, no kernel compiled before [s]", (), first),
+            Row("first mass matrix, second process [s]", (), second),
+            Row("files the second process added to the cache", (), written, bar=0, digits=0),
+        ]
+    return rows
+
+
+def document(tables: str, rounds: int) -> str:
+    """The whole of results.md."""
+    return (
+        "# Speed of vm_dynamics against Pinocchio\n\n"
+        f"Written by `make bench`. {machine()}.\n\n"
+        f"{METHOD.format(rounds=rounds)}\n\n"
+        f"The peers:\n{PEERS}\n\n{tables}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

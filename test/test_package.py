@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Package files agree with each other and with the code."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import vm_dynamics
+from vm_dynamics import paths
+from vm_dynamics.errors import UnknownNameError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_version_is_the_same_everywhere():
+    package = ElementTree.parse(ROOT / "package.xml").getroot()
+    setup = re.search(r'version="([^"]+)"', (ROOT / "setup.py").read_text())
+    changelog = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert package.get("format") == "3"
+    assert package.findtext("name") == "vm_dynamics"
+    versions = {package.findtext("version"), setup.group(1), changelog.group(1)}
+    assert versions == {vm_dynamics.__version__}
+
+
+def test_the_eight_robots_ship():
+    assert set(paths.robot_names()) == {
+        "auv_arm4",
+        "hexa_arm2",
+        "lwr_floating",
+        "planar_3link",
+        "quad_arm1",
+        "rover_arm2",
+        "satellite_arm7",
+        "satellite_dual_arm",
+    }
+
+
+def test_a_robot_is_found_by_name_or_path():
+    by_name = paths.robot_file("rover_arm2")
+    assert paths.robot_file(str(by_name)) == by_name
+    with pytest.raises(UnknownNameError, match="satellite_arm7"):
+        paths.robot_file("rover")
+
+
+@pytest.mark.parametrize(
+    ("name", "mass", "n"),
+    [
+        ("satellite_arm7", 360.0, 7),
+        ("lwr_floating", 18.1, 7),
+        ("quad_arm1", 7.0, 1),
+        ("hexa_arm2", 7.56, 2),
+        ("planar_3link", 3.0, 2),
+        ("rover_arm2", 47.0, 2),
+        ("auv_arm4", 100.0, 4),
+        ("satellite_dual_arm", 183.0, 10),
+    ],
+)
+def test_robots_have_the_masses_and_joints_that_their_papers_or_comments_give(name, mass, n):
+    robot = vm_dynamics.load(paths.robot_file(name))
+    assert robot.total_mass == pytest.approx(mass, rel=1e-9)
+    assert robot.n == n
+    assert (robot.effort_limits > 0.0).all() and (robot.effort_limits < 1e4).all()
+    assert (robot.velocity_limits > 0.0).all()
+
+
+def test_every_citation_key_resolves():
+    known = set(re.findall(r"^\*\*\[(\w+)\]\*\*", (ROOT / "docs/references.md").read_text(), re.M))
+    authors = "|".join({re.match("[A-Za-z]+", key).group() for key in known})
+    assert len(known) >= 5
+    for folder, pattern in (("vm_dynamics", "*.py"), ("config", "*.urdf"), ("docs", "*.md")):
+        for path in (ROOT / folder).rglob(pattern):
+            used = set(re.findall(rf"\[((?:{authors})\w*)\]", path.read_text()))
+            assert used <= known, f"{path}: {used - known}"

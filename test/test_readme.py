@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The README is true: its example prints what it says, its tables are those of the tools."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import validation
+
+from vm_dynamics.cli import _parser
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_library_example_prints_what_the_readme_shows(monkeypatch):
+    code, printed = re.search(
+        r"```python\n(.*?)```\n\nprints\n\n```\n(.*?)```", README, re.S
+    ).groups()
+    monkeypatch.chdir(ROOT)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, {})
+    assert out.getvalue() == printed
+
+
+def test_the_errors_found_are_below_those_of_the_validation_table():
+    stated = dict(
+        re.findall(r"^\| ([^|]+) \| [^|]+ \| ([0-9]e-\d+) \| [0-9e-]+ \|$", README, re.M)
+    )
+    for row in validation.measure():
+        assert row.error < float(stated.pop(row.what)), row
+    assert not stated
+
+
+def test_the_speed_table_is_that_of_the_last_benchmark():
+    results = (ROOT / "bench/results.md").read_text()
+    table = re.search(r"## Ratios at a glance\n\n(.*?)\n\n", results, re.S).group(1)
+    assert table in README
+
+
+def test_every_command_is_described():
+    commands = _parser()._subparsers._group_actions[0].choices
+    assert set(re.findall(r"^\| `vm_dynamics (\w+)", README, re.M)) == set(commands)
+
+
+def test_every_link_to_a_file_exists():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
