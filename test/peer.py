@@ -30,13 +30,11 @@ class Peer:
         for joint in robot.description.joints:
             if joint.kind == "fixed":
                 continue
-            scale, offset, driver = 1.0, 0.0, joint.name
-            if joint.mimic is not None:
-                scale, offset = joint.mimic.multiplier, joint.mimic.offset
-                driver = joint.mimic.driver
+            drive = joint.drive
+            i = index[drive.driver]
             there = self.model.joints[self.model.getJointId(joint.name)]
-            self.joints.append((there, index[driver], scale, offset))
-            self.E[there.idx_v, robot.b + index[driver]] = scale
+            self.joints.append((there, i, drive.multiplier, drive.offset))
+            self.E[there.idx_v, robot.b + i] = drive.multiplier
 
     def q(self, q, g=None):
         out = pin.neutral(self.model)

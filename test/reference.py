@@ -47,10 +47,7 @@ def link_terms(robot, q, qd):
         if joint.kind == "fixed":
             state[joint.child] = g @ joint.pose_matrix, S, S_dot
             continue
-        driver = joint.name if joint.mimic is None else joint.mimic.driver
-        i, scale, offset = index[driver], 1.0, 0.0
-        if joint.mimic is not None:
-            scale, offset = joint.mimic.multiplier, joint.mimic.offset
+        i, scale, offset = index[joint.drive.driver], joint.drive.multiplier, joint.drive.offset
         axis, zero = np.array(joint.axis), np.zeros(3)
         own = (axis, zero) if joint.kind == "prismatic" else (zero, axis)
         screw = scale * adjoint(g @ joint.pose_matrix) @ np.concatenate(own)

@@ -6,8 +6,11 @@ import pytest
 import reference
 from cases import ALL, GROUPS, SHIPPED, State, derivative, load, relative
 
+import vm_dynamics as vm
 from vm_dynamics import errors, lie
 from vm_dynamics.lie import se3
+from vm_dynamics.model.inertia import Inertia
+from vm_dynamics.model.spec import Description, Joint, Link
 
 PROPERTY = 1e-10
 FRAMES = ("base", "centroidal", "virtual_chassis")
@@ -142,6 +145,26 @@ def test_property_6_curvature_follows_the_frame(shipped):
             expected[:, i, :] += dA - group.ad(A[:, i]) @ A
             expected[:, :, i] -= dA
         assert relative(robot.curvature(s.q, frame=name), expected) < 1e-6
+
+
+def test_properties_4_to_6_hold_for_a_robot_with_another_root_frame(case):
+    """The same robot rooted at a massless frame {C}, welded to the old root, is seen from {C}."""
+    robot, s = case
+    group, old = robot.base_group, robot.description
+    g_1c = group.exp(0.7 * s.V)
+    weld = Joint("weld", "fixed", "C", old.root, tuple(se3.inverse(g_1c).ravel()))
+    links, joints = (Link("C", Inertia()), *old.links), (weld, *old.joints)
+    seen = vm.Robot(Description(old.name, "C", links, joints), group)
+    there, wrench = group.adjoint(se3.inverse(g_1c)), group.adjoint(g_1c).T
+    ours = robot.reduced(s.q, s.qd, s.mu).in_frame(g_1c)
+    theirs = seen.reduced(s.q, s.qd, there @ s.mu)
+    floor = 1e-3 * abs(ours.M_b).max()  # of what cancels to zero
+    for name in ("M_b", "Lambda_q", "A", "A_dot", "P", "S", "Gamma_q", "B", "D_qd", "D_mu"):
+        assert relative(getattr(ours, name), getattr(theirs, name), floor) < PROPERTY, name
+    momentum = seen.momentum(s.q, there @ s.V, s.qd)
+    assert relative(wrench @ robot.momentum(s.q, s.V, s.qd), momentum) < PROPERTY
+    DA = np.einsum("ab,bij->aij", there, robot.curvature(s.q))
+    assert relative(DA, seen.curvature(s.q)) < PROPERTY
 
 
 def test_curvature_is_antisymmetric(case):

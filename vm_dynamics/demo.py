@@ -45,25 +45,21 @@ def _matrices(robot: Robot, q: Array) -> None:
     mu = np.zeros(robot.b)
     mu[-1] = 0.1
     reduced = robot.reduced(q, qd, mu)
-    b = robot.b
-    print(f"\nAt the shape q = {_row(q)} rad:")
-    _show("locked inertia M_b (base block of the mass matrix) [kg, kg m, kg m^2]", M[:b, :b])
-    _show("mechanical connection A: with no momentum the base moves by V = -A qd", A)
-    _show(
-        "shape inertia Lambda_q: what the joint motors feel when the base is free",
-        reduced.Lambda_q,
-    )
+    print(f"\nIts mass is {robot.total_mass:.6g} kg. At the shape q = {_row(q)} rad:")
+    _show(f"mass matrix M, the base in the first {robot.b} rows", M)
+    _show("mechanical connection A: without momentum the base moves by V = -A qd", A)
+    print("\nThe reduced Euler-Lagrange equations, at qd = 0.2 rad/s for every joint and a locked")
+    print("velocity mu = 0.1 in the last coordinate of the base:")
+    _show("locked inertia M_b: what a wrench on the frozen robot feels", reduced.M_b)
+    _show("shape inertia Lambda_q: what the motors feel on a free base", reduced.Lambda_q)
+    _show("P, the rate of M_b", reduced.P)
+    _show("S, the derivative of M_b mu along each joint", reduced.S)
+    _show("Gamma_q, Coriolis terms of the shape", reduced.Gamma_q)
+    _show("B, gyroscopic terms from the curvature, skew", reduced.B)
+    skew = abs(reduced.D_mu + reduced.D_mu.T).max()
     print(
-        "\nReduced Euler-Lagrange matrices at qd = 0.2 rad/s each, mu = 0.1 about the last axis:"
+        f"\nD_mu, made of S, A, B and the momentum, takes no energy: |D_mu + D_mu^T| = {skew:.1e}"
     )
-    for label, matrix in (
-        ("P  (rate of M_b)", reduced.P),
-        ("S  (derivative of M_b along the joints)", reduced.S),
-        ("Gamma_q  (Coriolis of the shape)", reduced.Gamma_q),
-        ("B  (gyroscopic, from the curvature)", reduced.B),
-        ("D_mu  (skew: takes no energy)", reduced.D_mu),
-    ):
-        print(f"  {label:<42} {matrix.shape!s:<9} norm {np.linalg.norm(matrix):.4g}")
     curvature = robot.curvature(q)
     if robot.n > 1:
         i, j = divmod(int(np.argmax(abs(curvature).max(axis=0))), robot.n)

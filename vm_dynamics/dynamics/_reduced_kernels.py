@@ -403,6 +403,7 @@ def reduced(model, q, qd, mu, mb, lam, conn, conn_dot, p, s, gamma, btilde, d_qd
         for j in range(n):
             gamma[i, j] = d_qd[b + i, b + j]
             btilde[i, j] = -d_mu[b + i, b + j]
+        btilde[i, i] = 0.0
 
 
 @jit

@@ -78,6 +78,11 @@ class Joint:
     mimic: Mimic | None = None
 
     @property
+    def drive(self) -> Mimic:
+        """What moves it: the joint it follows, or itself."""
+        return Mimic(self.name, 1.0, 0.0) if self.mimic is None else self.mimic
+
+    @property
     def pose_matrix(self) -> Array:
         """Child's frame in the parent's at position zero, shape (4, 4)."""
         return np.array(self.pose).reshape(4, 4)

@@ -103,14 +103,14 @@ def _pack(
         out[k, table.INERTIA : table.INERTIA + 6] = inertia.moments
     for k, body in enumerate(bodies, start=1):
         row = out[k]
-        mimic = body.joint.mimic
+        drive = body.joint.drive
         row[table.PARENT] = body.parent
         continues = body.parent == k - 1 and k > 1
         row[table.RUN_START] = out[k - 1, table.RUN_START] if continues else k
         row[table.PRISMATIC] = body.joint.kind == "prismatic"
-        row[table.DOF] = index[body.joint.name if mimic is None else mimic.driver]
-        row[table.MULTIPLIER] = 1.0 if mimic is None else mimic.multiplier
-        row[table.OFFSET] = 0.0 if mimic is None else mimic.offset
+        row[table.DOF] = index[drive.driver]
+        row[table.MULTIPLIER] = drive.multiplier
+        row[table.OFFSET] = drive.offset
         row[table.ROTATION : table.ROTATION + 9] = body.placement[:3, :3].ravel()
         row[table.POSITION : table.POSITION + 3] = body.placement[:3, 3]
     # Left writeable: a read-only array costs each compiled call a microsecond.
@@ -132,10 +132,8 @@ def _rounding(tree: Tree) -> Array:
     for k in range(len(tree.bodies), 0, -1):
         body = tree.bodies[k - 1]
         sums[body.parent] += sums[k]
-        mimic = body.joint.mimic
-        out[index[body.joint.name if mimic is None else mimic.driver]] += sums[k] * (
-            1.0 if mimic is None else mimic.multiplier**2
-        )
+        drive = body.joint.drive
+        out[index[drive.driver]] += drive.multiplier**2 * sums[k]
     return ROUNDING * out
 
 
