@@ -14,8 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vm_dynamics.dynamics import _coriolis_kernels, _kernels, _reduced_kernels
-from vm_dynamics.dynamics._entry import REFUSED
+from vm_dynamics.dynamics import (
+    _coriolis_kernels,
+    _kernels,
+    _kinematics_kernels,
+    _reduced_kernels,
+)
+from vm_dynamics.dynamics._entry import REFUSED, EntryPoint
 from vm_dynamics.dynamics.frames import FRAMES, MovingFrame, centroidal_frame, virtual_chassis
 from vm_dynamics.dynamics.reduced import Reduced
 from vm_dynamics.errors import (
@@ -139,25 +144,12 @@ class Robot(RobotModel):
 
     def link_pose(self, q: Any, link: str) -> Array:
         """Pose g_1k of a link in frame {1}, shape (4, 4)."""
-        out = np.empty((4, 4))
-        frame = self.link_frame(link)
-        arguments = frame.body, frame.pose, out
-        try:
-            _kernels.link_pose.run(self._packed, q, *arguments)
-        except REFUSED:
-            _kernels.link_pose.checked(self._packed, vector("q", q, self.n), *arguments)
-        return out
+        return self._of_link(_kinematics_kernels.link_pose, q, link, np.empty((4, 4)))
 
     def link_jacobian(self, q: Any, link: str) -> Array:
         """Body Jacobian of a link: V_k = J [V; qd] in the link's frame, shape (6, b + n)."""
         out = np.empty((6, self.b + self.n))
-        frame = self.link_frame(link)
-        arguments = frame.body, frame.pose, out
-        try:
-            _kernels.link_jacobian.run(self._packed, q, *arguments)
-        except REFUSED:
-            _kernels.link_jacobian.checked(self._packed, vector("q", q, self.n), *arguments)
-        return out
+        return self._of_link(_kinematics_kernels.link_jacobian, q, link, out)
 
     def center_of_mass(self, q: Any) -> Array:
         """Centre of mass of the whole robot in frame {1}, shape (3,) [m]."""
@@ -349,6 +341,15 @@ class Robot(RobotModel):
         return mu_dot - reduced.A @ qdd - reduced.A_dot @ qd, qdd
 
     # -- helpers --------------------------------------------------------------------------------
+
+    def _of_link(self, kernel: EntryPoint, q: Any, link: str, out: Array) -> Array:
+        frame = self.link_frame(link)
+        try:
+            kernel.run(self._packed, q, frame.body, frame.pose, out)
+        except REFUSED:
+            checked = vector("q", q, self.n)
+            kernel.checked(self._packed, checked, frame.body, frame.pose, out)
+        return out
 
     def _composite(self, q: Any, qd: Any) -> tuple[Array, Array]:
         ten, rate = np.empty(10), np.empty(10)
