@@ -32,6 +32,7 @@ PAIRS = (
     ("reduced", "reduced", "Lemma 2"),
     ("reduced, peer without dccrba", "reduced", "Lemma 2 lean"),
     ("curvature", "curvature", "differences"),
+    ("forward_dynamics", "forward_dynamics", "aba"),
 )
 OURS = tuple(dict.fromkeys(ours for _, ours, _ in PAIRS))
 
@@ -58,7 +59,30 @@ class Contest:
 
     def candidates(self) -> dict[str, Candidate]:
         """All that is timed at every n."""
-        return self._shape_candidates() | self._motion_candidates()
+        return self._shape_candidates() | self._motion_candidates() | self.forward_candidates()
+
+    def forward_candidates(self) -> dict[str, Candidate]:
+        """Forward dynamics of a passive base and all joints, no gravity, random torques."""
+        robot, model, data = self.robot, self.peer.model, self.peer.data
+        pose = np.eye(4)
+        states = [(q, mu, qd, np.sin(q)) for q, qd, mu in self.states]
+        peer_states = [
+            (peer_q, np.concatenate((mu, qd)), np.concatenate((np.zeros(6), np.sin(q))))
+            for (q, qd, mu), (peer_q, _, _) in zip(self.states, self.peer_states, strict=True)
+        ]
+
+        def forward_dynamics(states, call=robot.forward_dynamics):
+            for q, V, qd, tau in states:
+                call(pose, q, V, qd, tau)
+
+        def aba(states, call=pin.aba):
+            for q, v, tau in states:
+                call(model, data, q, v, tau)
+
+        return {
+            "forward_dynamics": Candidate(forward_dynamics, states),
+            "aba": Candidate(aba, peer_states),
+        }
 
     def _shape_candidates(self) -> dict[str, Candidate]:
         robot, model, data = self.robot, self.peer.model, self.peer.data
@@ -143,6 +167,11 @@ class Contest:
             error = _reduced_difference(ours, theirs(peer_q, qd, mu), np.concatenate((mu, qd)))
             found["reduced"] = max(error, found.get("reduced", 0.0))
         found["curvature"] = _difference(self.robot.curvature(q), self.peer.curvature(peer_q))
+        forces = np.concatenate((np.zeros(6), np.sin(q)))
+        velocity = np.concatenate((mu, qd))
+        there = pin.aba(self.peer.model, self.peer.data, peer_q, velocity, forces)
+        here = self.robot.forward_dynamics(np.eye(4), q, mu, qd, np.sin(q))
+        found["forward"] = _difference(np.concatenate(here), there)
         for what, error in found.items():
             if not error < (SAME_DIFFERENCES if what == "curvature" else SAME):
                 raise RuntimeError(f"n = {self.robot.n}: {what} differs by {error:.1e}, relative")

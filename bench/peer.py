@@ -43,6 +43,7 @@ class Peer:
     def __init__(self, urdf: str) -> None:
         """Read URDF text."""
         self.model = pin.buildModelFromXML(urdf, pin.JointModelFreeFlyer())
+        self.model.gravity.linear = np.zeros(3)
         self.data = self.model.createData()
         self._move, self._drift = np.eye(6), np.zeros((6, 6))
 

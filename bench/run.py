@@ -27,6 +27,8 @@ QUICK_SIZES = (3, 7)
 ROUNDS = 100
 QUICK_ROUNDS = 5
 GROWTH = (30, 100)  # joints
+LINEAR_GROWTH = (30, 300)  # joints, for what is O(n)
+LINEAR_BAR = 13.0
 BUSY = 0.5  # load of the last minute
 
 # The most a ratio ours/peer may be, by what; a number for every n or one for each.
@@ -35,6 +37,7 @@ BARS: dict[str, float | dict[int, float]] = {
     "mass_matrix": {3: 1.7, 7: 1.7, 14: 1.25, 30: 0.7, 100: 0.7},
     "reduced": 0.3,
     "curvature": 0.1,
+    "forward_dynamics": {7: 1.2, 100: 1.2},
     "batch": 0.5,
 }
 IMPORT_BAR = 1.0  # [s]
@@ -53,6 +56,7 @@ PEERS = """\
   in NumPy, by blocks; without a bar, also with the rates from C + C^T in place of `dccrba`. Both
   give less than ours: Gamma in one piece, no S and B.
 - curvature: central differences of the connection, 2n `pin.crba` and one stacked solve.
+- forward_dynamics: `pin.aba`, the default method `hybrid` with everything passive.
 - batch: M and A of 10,000 configurations at n = 7, ours on all cores, against `pin.crba` of each
   in a loop; times are per configuration."""
 
@@ -94,9 +98,9 @@ class Results:
             ),
         ]
         if self.growth:
-            header = ("ours", f"n = {GROWTH[0]} [us]", f"n = {GROWTH[1]} [us]")
+            header = ("ours, number of joints", "small [us]", "large [us]")
             parts += [
-                "## Growth (no faster than n^2)",
+                "## Growth (no faster than n^2, or n where it is O(n))",
                 table(
                     (*header, "ratio", "bar", "verdict"),
                     [row.line() for row in self.growth],
@@ -109,7 +113,7 @@ class Results:
                 [row.line() for row in self.startup],
             ),
             "## Largest relative difference of the results",
-            table(("n", "M", "A", "reduced", "curvature"), self.same),
+            table(("n", "M", "A", "reduced", "curvature", "forward"), self.same),
             "## Verdict",
             overview(self.rows),
         ]
@@ -180,13 +184,16 @@ def measure(sizes: Sequence[int], rounds: int, *, full: bool) -> Results:
     contests = {n: Contest.of_size(n) for n in sizes}
     results.same = [(str(n), *agreement(contest)) for n, contest in contests.items()]
     with tqdm(total=rounds, unit="round", desc="bench") as progress:
-        times = interleaved(all_candidates(contests), rounds, progress.update)
+        times = interleaved(all_candidates(contests, full), rounds, progress.update)
         progress.set_postfix_str("start-up")
         results.startup = startup_rows(full)
     results.speed = [row(what, n, times, *pair) for what, *pair in PAIRS for n in sizes]
     results.speed.append(row("batch", BATCH_JOINTS, times, "batch", "crba each"))
     if full:
-        results.growth = [growth_row(what, times) for what in OURS]
+        squares = [what for what in OURS if what != "forward_dynamics"]
+        bar = (GROWTH[1] / GROWTH[0]) ** 2
+        results.growth = [growth_row(what, times, GROWTH, bar) for what in squares]
+        results.growth.append(growth_row("forward_dynamics", times, LINEAR_GROWTH, LINEAR_BAR))
     return results
 
 
@@ -194,13 +201,17 @@ def agreement(contest: Contest) -> list[str]:
     return [f"{error:.0e}" for error in contest.disagreement().values()]
 
 
-def all_candidates(contests: dict[int, Contest]) -> dict[tuple[int, str], Candidate]:
+def all_candidates(contests: dict[int, Contest], full: bool) -> dict[tuple[int, str], Candidate]:
     """Candidates by number of joints and name, all of which take part in every round."""
     candidates = {
         (n, name): candidate
         for n, contest in contests.items()
         for name, candidate in contest.candidates().items()
     }
+    if full:
+        long = LINEAR_GROWTH[1]
+        forward = Contest.of_size(long).forward_candidates()["forward_dynamics"]
+        candidates[long, "forward_dynamics"] = forward
     batch = batch_candidates()
     return candidates | {(BATCH_JOINTS, name): batch[name] for name in batch}
 
@@ -213,11 +224,12 @@ def row(what: str, n: int, times: Times, ours: str, peer: str) -> Row:
     return Row(what, cells, us / them, bar, digits=3, place=f"n = {n}")
 
 
-def growth_row(what: str, times: Times) -> Row:
-    small, large = GROWTH
+def growth_row(what: str, times: Times, sizes: tuple[int, int], bar: float) -> Row:
+    small, large = sizes
     before, after = times[small, what], times[large, what]
     cells = microseconds(before), microseconds(after)
-    return Row(what, cells, after / before, bar=(large / small) ** 2, place="growth")
+    label = f"{what}, {small} to {large}"
+    return Row(label, cells, after / before, bar=bar, place="growth")
 
 
 def startup_rows(full: bool) -> list[Row]:

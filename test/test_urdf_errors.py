@@ -67,7 +67,7 @@ NOT_A_ROBOT = {
     "file contents": ([GOOD], errors.UrdfSyntaxError, ["got list"]),
     "missing file": ("no/such.urdf", errors.UrdfNotFoundError, ["no/such.urdf", "No such file"]),
     "unknown home": ("~nobody_at_all/r.urdf", errors.UrdfNotFoundError, ["~nobody_at_all"]),
-    "NUL": ("\0", errors.UrdfNotFoundError, ["null byte"]),
+    "NUL": ("\0", errors.UrdfNotFoundError, ["embedded null"]),
     "no link": ('<robot name="r"/>', errors.NoLinkError, ["the robot has no link"]),
     "joint only": (robot(J), errors.NoLinkError, ["the robot has no link"]),
 }

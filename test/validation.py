@@ -33,7 +33,8 @@ _ROWS = {
     "com": ("centre of mass", "`pin.centerOfMass`", 1e-10),
     "bias": ("Coriolis and centrifugal forces `C [V; qd]`", "`pin.rnea`", 1e-10),
     "inverse": ("inverse dynamics with gravity and tip wrench", "`pin.rnea`", 1e-10),
-    "forward": ("forward dynamics of Theorem 1, the same forces", "`pin.crba`, `pin.rnea`", 1e-10),
+    "reduced": ("forward dynamics of Theorem 1, the same forces", "`pin.crba`, `pin.rnea`", 1e-10),
+    "hybrid": ("forward dynamics in O(n), the same forces", "`pin.crba`, `pin.rnea`", 1e-10),
     "curvature": ("curvature", "central differences of the connection", 1e-6),
 }
 
@@ -50,7 +51,15 @@ def errors_of(name: str, base: str) -> dict[str, float]:
     tip = robot.link_jacobian(s.q, robot.tip_link).T @ s.tip
     given = np.concatenate((s.F, s.tau))
     acceleration = falling.forward_dynamics(s.q, v, given + tip, s.g)
-    Vd, qdd = robot.forward_dynamics(s.g, s.q, s.V, s.qd, s.tau, s.F, s.tip)
+    forward = {
+        method: relative(
+            np.concatenate(
+                robot.forward_dynamics(s.g, s.q, s.V, s.qd, s.tau, s.F, s.tip, method=method)
+            ),
+            acceleration,
+        )
+        for method in vm.METHODS
+    }
     back = robot.inverse_dynamics(
         s.g, s.q, s.V, s.qd, acceleration[:b], acceleration[b:], tip_wrench=s.tip
     )
@@ -61,7 +70,7 @@ def errors_of(name: str, base: str) -> dict[str, float]:
         "jacobian": relative(robot.link_jacobian(s.q, link), peer.link_jacobian(s.q, link)),
         "com": relative(robot.center_of_mass(s.q), peer.center_of_mass(s.q)),
         "bias": relative(C @ v, peer.bias(s.q, v)),
-        "forward": relative(np.concatenate((Vd, qdd)), acceleration),
+        **forward,
         "inverse": relative(np.concatenate(back), given),
         "curvature": relative(robot.curvature(s.q), differenced_curvature(robot, s.q)),
     }

@@ -98,7 +98,7 @@ def _runge_kutta_step(
     group, tau = robot.base_group, np.zeros(robot.n)
 
     def rates(xi: Array, q: Array, V: Array, qd: Array) -> tuple[Array, Array, Array, Array]:
-        Vd, qdd = robot.forward_dynamics(g @ group.exp(xi), q, V, qd, tau)
+        Vd, qdd = robot.forward_dynamics(g @ group.exp(xi), q, V, qd, tau, method="reduced")
         return group.dexp_inv(-xi) @ V, qd, Vd, qdd
 
     state = np.zeros(robot.b), q, V, qd

@@ -10,18 +10,28 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vm_dynamics.dynamics import (
     _coriolis_kernels,
+    _hybrid_kernels,
     _kernels,
     _kinematics_kernels,
     _reduced_kernels,
 )
 from vm_dynamics.dynamics._entry import REFUSED, EntryPoint
 from vm_dynamics.dynamics.frames import FRAMES, MovingFrame, centroidal_frame, virtual_chassis
+from vm_dynamics.dynamics.hybrid import (
+    BASE,
+    HybridMotion,
+    passive_mask,
+    solve_dense,
+    spread,
+    spring_force,
+)
 from vm_dynamics.dynamics.reduced import Reduced
 from vm_dynamics.errors import (
     DimensionError,
@@ -37,11 +47,13 @@ from vm_dynamics.model.spec import Description, locked_positions
 from vm_dynamics.model.tree import require_inertia
 from vm_dynamics.model.urdf import read
 
-METHODS = ("reduced",)
+METHODS = ("hybrid", "reduced")
 
 _mass_matrix = _kernels.mass_matrix
 _connection = _kernels.connection
 _mass_and_connection = _kernels.mass_and_connection
+_forward = _hybrid_kernels.forward
+_forward_with_wrench = _hybrid_kernels.forward_with_wrench
 
 
 class Hamel(NamedTuple):
@@ -120,18 +132,14 @@ class Robot(RobotModel):
         count = len(shapes)
         mass = np.empty((count, *self._square))
         conn = np.empty((count, *self._wide))
-        b, n = self._wide
-        flat = mass.reshape(count, (b + n) ** 2), conn.reshape(count, b * n)
         workers = max(1, min(threads or os.cpu_count() or 1, count // 256))
-        edges = np.linspace(0, count, workers + 1).astype(int)
+        # several parts a thread, so that one on a busy core does not keep the others waiting
+        edges = np.linspace(0, count, 4 * workers + 1).astype(int)
 
         def part(start: int, end: int) -> None:
             rows = slice(start, end)
             _kernels.batch_mass_and_connection.checked(
-                self._packed,
-                shapes[rows],
-                flat[0][rows],
-                flat[1][rows],
+                self._packed, shapes[rows], mass[rows], conn[rows]
             )
 
         if workers == 1:
@@ -310,7 +318,7 @@ class Robot(RobotModel):
         tau: Any,
         base_wrench: Any = None,
         tip_wrench: Any = None,
-        method: str = "reduced",
+        method: str = "hybrid",
     ) -> tuple[Array, Array]:
         """Accelerations of base and joints.
 
@@ -322,23 +330,142 @@ class Robot(RobotModel):
             tau: joint efforts, shape (n,).
             base_wrench: external wrench on the base in frame {1}, shape (b,).
             tip_wrench: external wrench [f; t] on ``tip_link``, in its frame, shape (6,).
-            method: the formulation, one of ``vm_dynamics.METHODS``.
+            method: the formulation, one of ``vm_dynamics.METHODS``: ``hybrid`` is O(n),
+                ``reduced`` solves the equations of :meth:`reduced`.
 
         Returns:
             Rate of the components of V, shape (b,), and qdd, shape (n,).
         """
+        if method == "hybrid" and tip_wrench is None and not self._mimics:
+            acc = np.empty(self._size)
+            try:
+                if base_wrench is None:
+                    _forward.run(self._packed, g, q, V, qd, tau, acc)
+                else:
+                    _forward_with_wrench.run(self._packed, g, q, V, qd, tau, base_wrench, acc)
+            except REFUSED:
+                checked = (*self._state(g, q, V, qd), vector("tau", tau, self.n))
+                _forward.compile()
+                _forward_with_wrench.checked(
+                    self._packed, *checked, self._wrench(base_wrench), acc
+                )
+            return acc[: self.b], acc[self.b :]
         if method not in METHODS:
             raise UnknownMethodError("method", method, METHODS)
-        b, n = self.b, self.n
-        q, qd = vector("q", q, n), vector("qd", qd, n)
-        V, tau = vector("V", V, b), vector("tau", tau, n)
-        still, rest = np.zeros(b), np.zeros(n)
+        F = self._wrench(base_wrench)
+        tau = vector("tau", tau, self.n)
+        if method == "reduced":
+            return self._forward_by_theorem_1(*self._state(g, q, V, qd), tau, F, tip_wrench)
+        every = (BASE, *self.joint_names)
+        forces = np.concatenate((F, tau))
+        motion = self.hybrid_dynamics(g, q, V, qd, [], forces, every, tip_wrench=tip_wrench)
+        return motion.Vd, motion.qdd
+
+    def _forward_by_theorem_1(
+        self, g: Array, q: Array, V: Array, qd: Array, tau: Array, F: Array, tip_wrench: Any
+    ) -> tuple[Array, Array]:
+        still, rest = np.zeros(self.b), np.zeros(self.n)
         weight, load = self.inverse_dynamics(g, q, still, rest, still, rest, tip_wrench)
-        wrench = -weight if base_wrench is None else vector("base_wrench", base_wrench, b) - weight
         mu = V + self.connection(q) @ qd
         reduced = self.reduced(q, qd, mu)
-        mu_dot, qdd = reduced.accelerations(mu, qd, wrench, tau - load)
+        mu_dot, qdd = reduced.accelerations(mu, qd, F - weight, tau - load)
         return mu_dot - reduced.A @ qdd - reduced.A_dot @ qd, qdd
+
+    def hybrid_dynamics(
+        self,
+        g: Any,
+        q: Any,
+        V: Any,
+        qd: Any,
+        active_acc: Any,
+        passive_force: Any,
+        passive: Any = (BASE,),
+        *,
+        stiffness: Any = 0.0,
+        damping: Any = 0.0,
+        rest: Any = 0.0,
+        tip_wrench: Any = None,
+    ) -> HybridMotion:
+        """Motion with some degrees of freedom driven and the others passive, [Jain], in O(n).
+
+        Args:
+            g: pose of the base in the world, shape (4, 4); only its rotation matters.
+            q: shape (n,).
+            V: base velocity, shape (b,).
+            qd: joint velocities, shape (n,).
+            active_acc: accelerations of the active degrees of freedom, base first then joints in
+                their order; or one for each of all b + n, of which the active are taken.
+            passive_force: forces on the passive ones, in the same way.
+            passive: names of the passive joints, and ``base``; all others are active. It may
+                differ from call to call.
+            stiffness: of springs in the passive joints, shape (n,), a number for all, or by
+                name [N m/rad or N/m].
+            damping: of dampers in the passive joints, in the same way.
+            rest: positions at which the springs are slack, in the same way.
+            tip_wrench: external wrench [f; t] on ``tip_link``, in its frame, shape (6,).
+
+        Returns:
+            All accelerations and all forces; those given come back as they are, springs and
+            dampers counted in tau.
+        """
+        mask = passive_mask(self, passive)
+        g, q, V, qd = self._state(g, q, V, qd)
+        acc = spread("active_acc", active_acc, 1.0 - mask)
+        force = spread("passive_force", passive_force, mask)
+        force[self.b :] += mask[self.b :] * spring_force(self, q, qd, stiffness, damping, rest)
+        wrench = np.zeros(6) if tip_wrench is None else vector("tip_wrench", tip_wrench, 6)
+        if self._mimics:
+            none = np.zeros(self.b), np.zeros(self.n)
+            bias = np.concatenate(self.inverse_dynamics(g, q, V, qd, *none, wrench))
+            acc, force = solve_dense(self.mass_matrix(q), bias, mask, acc, force)
+        else:
+            frame = self.link_frame(self.tip_link)
+            _hybrid_kernels.hybrid.checked(
+                self._packed, g, q, V, qd, mask, acc, force, frame.body, frame.pose, wrench
+            )
+        b = self.b
+        return HybridMotion(acc[:b], acc[b:], force[:b], force[b:])
+
+    def disturbance_jacobian(self, q: Any, passive: Any = (BASE,)) -> Array:
+        """Velocities of the passive for those of the active, at rest: J_D = -M_pp^-1 M_pa.
+
+        Args:
+            q: shape (n,).
+            passive: names of the passive joints, and ``base``.
+
+        Returns:
+            J_D, a row for each passive and a column for each active degree of freedom, base
+            first then joints. With only the base passive it is -A.
+        """
+        mask = passive_mask(self, passive)
+        p, a = mask != 0.0, mask == 0.0
+        if not (p.any() and a.any()):
+            raise DimensionError(
+                f"passive: got {sorted(passive)}, expected at least one passive and one active "
+                "degree of freedom"
+            )
+        q = vector("q", q, self.n)
+        if self._mimics:
+            M = self.mass_matrix(q)
+            return -np.linalg.solve(M[np.ix_(p, p)], M[np.ix_(p, a)])
+        out = np.empty(self._square)
+        _hybrid_kernels.disturbance.checked(self._packed, q, mask, out)
+        return out[np.ix_(p, a)]
+
+    def generalized_jacobian(self, q: Any, link: str, passive: Any = (BASE,)) -> Array:
+        """Twist of a link for the active velocities, the passive following: J_a + J_p J_D.
+
+        Args:
+            q: shape (n,).
+            link: name of the link; the twist is in its frame.
+            passive: names of the passive joints, and ``base``.
+
+        Returns:
+            J_G, shape (6, number of active degrees of freedom).
+        """
+        p = passive_mask(self, passive) != 0.0
+        J = self.link_jacobian(q, link)
+        return J[:, ~p] + J[:, p] @ self.disturbance_jacobian(q, passive)
 
     # -- helpers --------------------------------------------------------------------------------
 
@@ -350,6 +477,22 @@ class Robot(RobotModel):
             checked = vector("q", q, self.n)
             kernel.checked(self._packed, checked, frame.body, frame.pose, out)
         return out
+
+    @cached_property
+    def _mimics(self) -> bool:
+        return len(self.tree.bodies) != self.n
+
+    @cached_property
+    def _size(self) -> int:
+        return self.b + self.n
+
+    def _wrench(self, base_wrench: Any) -> Array:
+        value = np.zeros(self.b) if base_wrench is None else base_wrench
+        return vector("base_wrench", value, self.b)
+
+    def _state(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array, Array, Array]:
+        motion = vector("V", V, self.b), vector("qd", qd, self.n)
+        return check_pose(g).copy(), vector("q", q, self.n), *motion
 
     def _composite(self, q: Any, qd: Any) -> tuple[Array, Array]:
         ten, rate = np.empty(10), np.empty(10)

@@ -37,28 +37,26 @@ from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT, RUN_ST
 
 
 @jit
-def inertia_rate(placed, k, vx, vy, vz, wx, wy, wz, out):
-    """Rate of the inertia of a placed body k under a twist: d (3) and dI (xx xy xz yy yz zz)."""
+def inertia_rate(placed, k, vx, vy, vz, wx, wy, wz):
+    """Rate of the inertia of a placed body k under a twist: d (3) and dI (xx xy xz yy yz zz).
+
+    ``d = m v + w x h`` and ``dI = 2 (h . v) 1 - h v^T - v h^T + w^ I - I w^``, as nine scalars.
+    """
     m = placed[k, M]
     hx, hy, hz = placed[k, H], placed[k, H + 1], placed[k, H + 2]
-    xx, xy, xz, yy, yz, zz = (
-        placed[k, I],
-        placed[k, I + 1],
-        placed[k, I + 2],
-        placed[k, I + 3],
-        placed[k, I + 4],
-        placed[k, I + 5],
+    xx, xy, xz = placed[k, I], placed[k, I + 1], placed[k, I + 2]
+    yy, yz, zz = placed[k, I + 3], placed[k, I + 4], placed[k, I + 5]
+    return (
+        m * vx + wy * hz - wz * hy,
+        m * vy + wz * hx - wx * hz,
+        m * vz + wx * hy - wy * hx,
+        2.0 * (hy * vy + hz * vz + wy * xz - wz * xy),
+        wy * yz - wz * yy + wz * xx - wx * xz - hx * vy - hy * vx,
+        wy * zz - wz * yz + wx * xy - wy * xx - hx * vz - hz * vx,
+        2.0 * (hx * vx + hz * vz + wz * xy - wx * yz),
+        wz * xz - wx * zz + wx * yy - wy * xy - hy * vz - hz * vy,
+        2.0 * (hx * vx + hy * vy + wx * yz - wy * xz),
     )
-    out[0] = m * vx + wy * hz - wz * hy
-    out[1] = m * vy + wz * hx - wx * hz
-    out[2] = m * vz + wx * hy - wy * hx
-    # 2 (h . v) 1 - h v^T - v h^T + w^ I - I w^
-    out[3] = 2.0 * (hy * vy + hz * vz + wy * xz - wz * xy)
-    out[4] = wy * yz - wz * yy + wz * xx - wx * xz - hx * vy - hy * vx
-    out[5] = wy * zz - wz * yz + wx * xy - wy * xx - hx * vz - hz * vx
-    out[6] = 2.0 * (hx * vx + hz * vz + wz * xy - wx * yz)
-    out[7] = wz * xz - wx * zz + wx * yy - wy * xy - hy * vz - hz * vy
-    out[8] = 2.0 * (hx * vx + hy * vy + wx * yz - wy * xz)
 
 
 @jit
@@ -344,7 +342,6 @@ def inverse_dynamics(model, q, base, qd, base_acc, qdd, gravity, out):
             v1[c] += iota[c, i] * base[i]
             acc[0, c] += iota[c, i] * base_acc[i]
     force = np.empty((nj + 1, 6))
-    rate = np.empty(9)
     for k in range(nj + 1):
         v = twists[k]
         a = acc[k]
@@ -354,7 +351,7 @@ def inverse_dynamics(model, q, base, qd, base_acc, qdd, gravity, out):
             for c in range(6):
                 a[c] = up[c] + screws[c, k] * qdd[d] + rates[c, k] * qd[d]
         x = (v1[0] + v[0], v1[1] + v[1], v1[2] + v[2], v1[3] + v[3], v1[4] + v[4], v1[5] + v[5])
-        inertia_rate(placed, k, v[0], v[1], v[2], v[3], v[4], v[5], rate)
+        rate = inertia_rate(placed, k, v[0], v[1], v[2], v[3], v[4], v[5])
         h = times_inertia(placed, k, x[0], x[1], x[2], x[3], x[4], x[5])
         hd = times_rate(rate, x[0], x[1], x[2], x[3], x[4], x[5])
         ha = times_inertia(
@@ -392,10 +389,9 @@ def composite_motion(model, q, qd, ten, rate):
     relative_twists(model, screws, qd, twists, rates)
     ten[:] = 0.0
     rate[:] = 0.0
-    nine = np.empty(9)
     for k in range(nj + 1):
         v = twists[k]
-        inertia_rate(placed, k, v[0], v[1], v[2], v[3], v[4], v[5], nine)
+        nine = inertia_rate(placed, k, v[0], v[1], v[2], v[3], v[4], v[5])
         for c in range(10):
             ten[c] += placed[k, M + c]
         for c in range(9):

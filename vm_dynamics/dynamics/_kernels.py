@@ -530,18 +530,14 @@ def mass_and_connection(model, q, mass, conn):
     connection_from_passes(model, placed, momenta, conn)
 
 
-@entry("void(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1])")
+@entry("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[:,:,::1])")
 def batch_mass_and_connection(model, q, mass, conn):
-    """Mass matrices and connections of many shapes: q (N, n), mass (N, ...), conn (N, ...).
-
-    The outputs come flattened, one row a shape.
-    """
-    n = int(model[0, N_DOF])
-    b = int(model[0, N_BASE])
+    """Mass matrices (N, b + n, b + n) and connections (N, b, n) of shapes q, (N, n)."""
     nj = int(model[0, N_BODIES])
     placed = np.empty((nj + 1, PLACED))
     six = np.empty((2, 6, nj + 1))
+    screws, momenta = six[0], six[1]
     for i in range(q.shape[0]):
-        passes(model, q[i], placed, six[0], six[1])
-        mass_from_passes(model, placed, six[0], six[1], mass[i].reshape((b + n, b + n)))
-        connection_from_passes(model, placed, six[1], conn[i].reshape((b, n)))
+        passes(model, q[i], placed, screws, momenta)
+        mass_from_passes(model, placed, screws, momenta, mass[i])
+        connection_from_passes(model, placed, momenta, conn[i])

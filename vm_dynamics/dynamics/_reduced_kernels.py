@@ -189,7 +189,9 @@ def composite_rates(model, single, twists, rate):
     nj = int(model[0, N_BODIES])
     for k in range(nj + 1):
         v = twists[k]
-        inertia_rate(single, k, v[0], v[1], v[2], v[3], v[4], v[5], rate[k])
+        r = inertia_rate(single, k, v[0], v[1], v[2], v[3], v[4], v[5])
+        for c in range(9):
+            rate[k, c] = r[c]
     for k in range(nj, 0, -1):
         up = rate[int(model[k, PARENT])]
         for c in range(9):
@@ -199,10 +201,9 @@ def composite_rates(model, single, twists, rate):
 @jit
 def joint_derivatives(model, comp, screws, rates, rate, mu6, s_mu, moved, mbq_dot):
     """Columns D_k mu of S(mu), [S_k, mu], and dm_k/dt = N^c_k dS_k/dt + dN^c_k/dt S_k."""
-    derivative = np.empty(9)
     for k in range(1, int(model[0, N_BODIES]) + 1):
         s0, s1, s2, s3, s4, s5 = column(screws, k)
-        inertia_rate(comp, k, s0, s1, s2, s3, s4, s5, derivative)
+        derivative = inertia_rate(comp, k, s0, s1, s2, s3, s4, s5)
         x = times_rate(derivative, mu6[0], mu6[1], mu6[2], mu6[3], mu6[4], mu6[5])
         y = bracket(s0, s1, s2, s3, s4, s5, mu6[0], mu6[1], mu6[2], mu6[3], mu6[4], mu6[5])
         d0, d1, d2, d3, d4, d5 = column(rates, k)
@@ -549,10 +550,9 @@ def curvature(model, q, out):
     projection = np.empty((b, 6))
     locked_projection(model, comp, projection)
     rates = np.empty((9, nj + 1))
-    rate = np.empty(9)
     for k in range(1, nj + 1):
         s0, s1, s2, s3, s4, s5 = column(screws, k)
-        inertia_rate(comp, k, s0, s1, s2, s3, s4, s5, rate)
+        rate = inertia_rate(comp, k, s0, s1, s2, s3, s4, s5)
         for c in range(9):
             rates[c, k] = rate[c]
         for c in range(6):

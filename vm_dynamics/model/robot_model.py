@@ -84,7 +84,8 @@ class RobotModel:
         tip = description.links[-1].name if tip_link is None else tip_link
         if tip not in description.link_names:
             raise UnknownLinkError("tip_link", tip, description.link_names)
-        tree = build(description, base_group)
+        free_fall = vector("gravity", gravity, 3)
+        tree = build(description, base_group, free_fall)
         n, b = len(tree.drivers), base_group.dimension
 
         def of_joints(key: str) -> Array:
@@ -99,7 +100,7 @@ class RobotModel:
             root_link=description.root,
             tip_link=tip,
             base_group=base_group,
-            gravity=_frozen(vector("gravity", gravity, 3)),
+            gravity=_frozen(free_fall),
             total_mass=float(sum(x.mass for x in tree.inertias)),
             lower_limits=of_joints("lower"),
             upper_limits=of_joints("upper"),

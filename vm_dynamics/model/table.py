@@ -11,6 +11,7 @@ axis along z, so a revolute joint only mixes two columns of the rotation.
 N_DOF = 0  # n, joints that move by themselves
 N_BASE = 1  # b, dimension of the base group
 N_BODIES = 2  # nj, moving bodies: n and the mimic joints
+GRAVITY = 3  # 3 numbers: acceleration of free fall in the world frame
 
 # Rows 1 to nj
 PARENT = 0  # row of the parent body, 0 for the base

@@ -61,7 +61,7 @@ class Tree:
     packed: Array
 
 
-def build(description: Description, group: DisplacementGroup) -> Tree:
+def build(description: Description, group: DisplacementGroup, gravity: Array) -> Tree:
     """Merge what is rigidly joined and pack the rest for the kernels."""
     frames = {description.root: Frame(0, np.eye(4))}
     bodies: list[Body] = []
@@ -82,6 +82,7 @@ def build(description: Description, group: DisplacementGroup) -> Tree:
     inertias = tuple(combine(p) for p in parts)
     drivers = tuple(body.joint for body in bodies if body.joint.mimic is None)
     packed = _pack(bodies, inertias, drivers, group)
+    packed[0, table.GRAVITY : table.GRAVITY + 3] = gravity
     return Tree(tuple(bodies), inertias, frames, drivers, packed)
 
 
