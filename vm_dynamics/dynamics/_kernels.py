@@ -47,7 +47,7 @@ BAD_INPUT = "bad input"  # the caller checks again and says what is wrong
 def place_bodies(model, q, placed, screws):
     """Poses g_1k and joint screws S_k, each scaled by its mimic multiplier.
 
-    Product of exponentials, [Chhabra] eqs. (13)-(19), one factor at a time.
+    Product of exponentials, [Moghaddam] eqs. (13)-(19), one factor at a time.
     """
     base = placed[0]
     for c in range(12):
