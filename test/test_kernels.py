@@ -21,8 +21,9 @@ def test_mass_matrix_and_connection_equal_the_sums_over_links(case):
     M, A = robot.mass_and_connection(s.q)
     assert relative(M, reference.mass_matrix(robot, s.q)) < ROUNDING
     assert relative(A, reference.connection(robot, s.q)) < ROUNDING
-    assert np.array_equal(robot.mass_matrix(s.q), M)
-    assert np.array_equal(robot.connection(s.q), A)
+    # each is compiled by itself, and may sum in another order
+    assert relative(robot.mass_matrix(s.q), M) < ROUNDING
+    assert relative(robot.connection(s.q), A) < ROUNDING
     assert np.array_equal(M, M.T)
 
 

@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         "warmup",
         help="compile all kernels into the cache",
         description="Compile every kernel once, so that no later process has to. Takes about "
-        "half a minute the first time, a second when all is cached.",
+        "one to two minutes the first time, a second when all is cached.",
     )
     warmup.set_defaults(run=_warmup)
 

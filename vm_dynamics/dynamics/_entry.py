@@ -19,7 +19,25 @@ from numba import njit
 # Reordered sums and fused products are welcome; NaN and infinity keep their meaning.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 jit = njit(cache=True, error_model="numpy", nogil=True, fastmath=FASTMATH)
-inlined = njit(cache=True, error_model="numpy", nogil=True, fastmath=FASTMATH, inline="always")
+
+# A call passes nine words an array, which small robots feel; inlining everywhere would compile
+# the same loops again and again. So only these are worth it.
+HOT = {
+    "mass_matrix",
+    "connection",
+    "mass_and_connection",
+    "batch_mass_and_connection",
+    "forward_sweeps",
+}
+
+
+def _caller_is_hot(expr: Any, caller: Any, callee: Any) -> bool:
+    return caller.func_id.func_name in HOT
+
+
+inlined = njit(
+    cache=True, error_model="numpy", nogil=True, fastmath=FASTMATH, inline=_caller_is_hot
+)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)

@@ -274,7 +274,7 @@ def add_wrench(placed, body, offset, wrench, work):
         work[body, 15 + c] -= t[c]
 
 
-@inlined
+@jit
 def check_state(model, g, q, base, qd):
     """Refuse sizes that do not fit, NaN, and a pose that is none."""
     n = int(model[0, N_DOF])
@@ -326,7 +326,7 @@ def hybrid(model, g, q, base, qd, passive, acc, force, body, offset, wrench):
     joint_motion(model, screws, passive, acc, force, articulated, work, hinge)
 
 
-@inlined
+@jit
 def forward_sweeps(model, g, q, base, qd, force, acc):
     """Accelerations [base; joints] when all are passive: the articulated-body algorithm."""
     nj = int(model[0, N_BODIES])
