@@ -337,7 +337,7 @@ class Robot(RobotModel):
             Rate of the components of V, shape (b,), and qdd, shape (n,).
         """
         if method == "hybrid" and tip_wrench is None and not self._mimics:
-            acc = np.empty(self._size)
+            acc = np.empty(self._square[0])
             try:
                 if base_wrench is None:
                     _forward.run(self._packed, g, q, V, qd, tau, acc)
@@ -481,10 +481,6 @@ class Robot(RobotModel):
     @cached_property
     def _mimics(self) -> bool:
         return len(self.tree.bodies) != self.n
-
-    @cached_property
-    def _size(self) -> int:
-        return self.b + self.n
 
     def _wrench(self, base_wrench: Any) -> Array:
         value = np.zeros(self.b) if base_wrench is None else base_wrench

@@ -286,6 +286,31 @@ def check_state(model, g, q, base, qd):
         raise ValueError(BAD_INPUT)
 
 
+@inlined
+def moving_bodies(model, g, q, base, qd):
+    """Placed bodies, screws and the rows of :func:`outward`, in new arrays."""
+    nj = int(model[0, N_BODIES])
+    placed = np.empty((nj + 1, PLACED))
+    screws = np.empty((6, nj + 1))
+    work = np.empty((nj + 1, 24))
+    twist = np.empty(6)
+    place_bodies(model, q, placed, screws)
+    place_inertias(model, placed)
+    include_twist(model, base, twist)
+    outward(model, g, twist, qd, placed, screws, work)
+    return placed, screws, work
+
+
+@inlined
+def solve_motion(model, placed, screws, work, passive, acc, force):
+    """The unknown half of accelerations and forces, by the inward and the outward sweep."""
+    articulated = np.empty((placed.shape[0], 6, 6))
+    hinge = np.empty((placed.shape[0], 7))
+    inward(model, placed, screws, passive, acc, force, articulated, work, hinge)
+    base_motion(model, passive, acc, force, articulated, work)
+    joint_motion(model, screws, passive, acc, force, articulated, work, hinge)
+
+
 @entry(
     "void(f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], i8,"
     " f8[:,::1], f8[::1])"
@@ -303,47 +328,21 @@ def hybrid(model, g, q, base, qd, passive, acc, force, body, offset, wrench):
             shape (b + n,); the base is as its first entry says.
         acc: accelerations, given where active.
         force: forces, given where passive.
-        body: body that an external wrench acts on, -1 for none.
+        body: body that an external wrench acts on.
         offset: frame of the wrench in that body, shape (4, 4).
         wrench: [f; t] in that frame, shape (6,).
     """
     check_state(model, g, q, base, qd)
-    nj = int(model[0, N_BODIES])
-    placed = np.empty((nj + 1, PLACED))
-    screws = np.empty((6, nj + 1))
-    work = np.empty((nj + 1, 24))
-    hinge = np.empty((nj + 1, 7))
-    articulated = np.empty((nj + 1, 6, 6))
-    place_bodies(model, q, placed, screws)
-    place_inertias(model, placed)
-    twist = np.empty(6)
-    include_twist(model, base, twist)
-    outward(model, g, twist, qd, placed, screws, work)
-    if body >= 0:
-        add_wrench(placed, body, offset, wrench, work)
-    inward(model, placed, screws, passive, acc, force, articulated, work, hinge)
-    base_motion(model, passive, acc, force, articulated, work)
-    joint_motion(model, screws, passive, acc, force, articulated, work, hinge)
+    placed, screws, work = moving_bodies(model, g, q, base, qd)
+    add_wrench(placed, body, offset, wrench, work)
+    solve_motion(model, placed, screws, work, passive, acc, force)
 
 
 @jit
 def forward_sweeps(model, g, q, base, qd, force, acc):
     """Accelerations [base; joints] when all are passive: the articulated-body algorithm."""
-    nj = int(model[0, N_BODIES])
-    placed = np.empty((nj + 1, PLACED))
-    screws = np.empty((6, nj + 1))
-    work = np.empty((nj + 1, 24))
-    hinge = np.empty((nj + 1, 7))
-    articulated = np.empty((nj + 1, 6, 6))
-    passive = np.ones(acc.size)
-    place_bodies(model, q, placed, screws)
-    place_inertias(model, placed)
-    twist = np.empty(6)
-    include_twist(model, base, twist)
-    outward(model, g, twist, qd, placed, screws, work)
-    inward(model, placed, screws, passive, acc, force, articulated, work, hinge)
-    base_motion(model, passive, acc, force, articulated, work)
-    joint_motion(model, screws, passive, acc, force, articulated, work, hinge)
+    placed, screws, work = moving_bodies(model, g, q, base, qd)
+    solve_motion(model, placed, screws, work, np.ones(acc.size), acc, force)
 
 
 @entry("void(f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -391,8 +390,6 @@ def disturbance(model, q, passive, out):
     placed = np.empty((nj + 1, PLACED))
     screws = np.empty((6, nj + 1))
     work = np.empty((nj + 1, 24))
-    hinge = np.empty((nj + 1, 7))
-    articulated = np.empty((nj + 1, 6, 6))
     acc = np.empty(size)
     force = np.empty(size)
     place_bodies(model, q, placed, screws)
@@ -405,9 +402,7 @@ def disturbance(model, q, passive, out):
         acc[:] = 0.0
         force[:] = 0.0
         acc[moved] = 1.0
-        inward(model, placed, screws, passive, acc, force, articulated, work, hinge)
-        base_motion(model, passive, acc, force, articulated, work)
-        joint_motion(model, screws, passive, acc, force, articulated, work, hinge)
+        solve_motion(model, placed, screws, work, passive, acc, force)
         for i in range(size):
             if passive[i] != 0.0:
                 out[i, moved] = acc[i]

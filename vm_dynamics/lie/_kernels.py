@@ -195,18 +195,3 @@ def se3_log(pose, twist):
     twist[3] = wx
     twist[4] = wy
     twist[5] = wz
-
-
-@jit
-def compose(left, right, out):
-    """Write the product of two poses, shape (4, 4), into ``out``, which is neither of them."""
-    for i in range(3):
-        for j in range(3):
-            out[i, j] = (
-                left[i, 0] * right[0, j] + left[i, 1] * right[1, j] + left[i, 2] * right[2, j]
-            )
-        out[i, 3] = left[i, 3] + (
-            left[i, 0] * right[0, 3] + left[i, 1] * right[1, 3] + left[i, 2] * right[2, 3]
-        )
-        out[3, i] = 0.0
-    out[3, 3] = 1.0
