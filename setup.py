@@ -39,6 +39,7 @@ setup(
         "numpy>=1.26,<3",
         "scipy>=1.11,<2",
         "numba>=0.58",
+        "pyyaml",
         "tqdm",
         "urdf-parser-py",
     ],
@@ -48,7 +49,10 @@ setup(
             "hypothesis>=6.100",
             "mujoco>=3.2,<5",
             "pin>=4,<5",
+            # has wheels for these only; the tests that compare with it are left out elsewhere
+            "pybullet>=3.2.6; python_version < '3.12'",
             "pytest>=7.4",
+            "sympy>=1.12",
         ],
         # The real rclpy for machines without a ROS installation. Pinned because the newest
         # wheels belong to another ROS distribution.

@@ -13,13 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import quaternion
+import simulation
 from contest import BATCH_JOINTS, OURS, PAIRS, Contest, batch_candidates
 from report import Row, machine, microseconds, overview, table
 from startup import first_result_seconds, import_seconds
 from timing import Candidate, interleaved
 from tqdm import tqdm
 
-Times = dict[tuple[int, str], float]  # [s], by number of joints and candidate
+Key = tuple[int | str, str]  # number of joints, or the module that measures, and candidate
+Times = dict[Key, float]  # [s]
+# Each has candidates() by name, rows(times) of them, a TITLE and a HEADER.
+MODULES = (quaternion, simulation)
 
 RESULTS = Path(__file__).resolve().parent / "results.md"
 SIZES = (3, 7, 14, 30, 100)
@@ -61,19 +66,31 @@ PEERS = """\
   in a loop; times are per configuration."""
 
 
+@dataclass(frozen=True)
+class Section:
+    """A table of figures under a title."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[Row]
+
+    def __str__(self) -> str:
+        """Title and table as Markdown."""
+        return f"## {self.title}\n\n{table(self.header, [row.line() for row in self.rows])}"
+
+
 @dataclass
 class Results:
     """What a run found out."""
 
     speed: list[Row] = field(default_factory=list)
-    growth: list[Row] = field(default_factory=list)
-    startup: list[Row] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
     same: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
     def rows(self) -> list[Row]:
         """All figures."""
-        return [*self.speed, *self.growth, *self.startup]
+        return [*self.speed, *(row for section in self.sections for row in section.rows)]
 
     def glance(self) -> str:
         """The ratios that have a bar, a line for each kind; the README shows it too."""
@@ -88,30 +105,12 @@ class Results:
 
     def tables(self) -> str:
         """All tables as Markdown, and what is over its bar."""
+        header = ("what", "n", "ours [us]", "peer [us]", "ratio", "bar", "verdict")
         parts = [
             "## Ratios at a glance",
             self.glance(),
-            "## Speed",
-            table(
-                ("what", "n", "ours [us]", "peer [us]", "ratio", "bar", "verdict"),
-                [row.line() for row in self.speed],
-            ),
-        ]
-        if self.growth:
-            header = ("ours, number of joints", "small [us]", "large [us]")
-            parts += [
-                "## Growth (no faster than n^2, or n where it is O(n))",
-                table(
-                    (*header, "ratio", "bar", "verdict"),
-                    [row.line() for row in self.growth],
-                ),
-            ]
-        parts += [
-            "## Start-up",
-            table(
-                ("wall time of a fresh process", "figure", "bar", "verdict"),
-                [row.line() for row in self.startup],
-            ),
+            str(Section("Speed", header, self.speed)),
+            *map(str, self.sections),
             "## Largest relative difference of the results",
             table(("n", "M", "A", "reduced", "curvature", "forward"), self.same),
             "## Verdict",
@@ -186,24 +185,41 @@ def measure(sizes: Sequence[int], rounds: int, *, full: bool) -> Results:
     with tqdm(total=rounds, unit="round", desc="bench") as progress:
         times = interleaved(all_candidates(contests, full), rounds, progress.update)
         progress.set_postfix_str("start-up")
-        results.startup = startup_rows(full)
+        startup = startup_rows(full)
     results.speed = [row(what, n, times, *pair) for what, *pair in PAIRS for n in sizes]
     results.speed.append(row("batch", BATCH_JOINTS, times, "batch", "crba each"))
     if full:
-        squares = [what for what in OURS if what != "forward_dynamics"]
-        bar = (GROWTH[1] / GROWTH[0]) ** 2
-        results.growth = [growth_row(what, times, GROWTH, bar) for what in squares]
-        results.growth.append(growth_row("forward_dynamics", times, LINEAR_GROWTH, LINEAR_BAR))
+        results.sections.append(growth_section(times))
+    results.sections += [
+        Section(module.TITLE, module.HEADER, module.rows(of_module(times, module.__name__)))
+        for module in MODULES
+    ]
+    header = ("wall time of a fresh process", "figure", "bar", "verdict")
+    results.sections.append(Section("Start-up", header, startup))
     return results
+
+
+def of_module(times: Times, name: str) -> dict[str, float]:
+    """The times of a module's candidates."""
+    return {key[1]: seconds for key, seconds in times.items() if key[0] == name}
+
+
+def growth_section(times: Times) -> Section:
+    squares = [what for what in OURS if what != "forward_dynamics"]
+    bar = (GROWTH[1] / GROWTH[0]) ** 2
+    rows = [growth_row(what, times, GROWTH, bar) for what in squares]
+    rows.append(growth_row("forward_dynamics", times, LINEAR_GROWTH, LINEAR_BAR))
+    header = ("ours, number of joints", "small [us]", "large [us]", "ratio", "bar", "verdict")
+    return Section("Growth (no faster than n^2, or n where it is O(n))", header, rows)
 
 
 def agreement(contest: Contest) -> list[str]:
     return [f"{error:.0e}" for error in contest.disagreement().values()]
 
 
-def all_candidates(contests: dict[int, Contest], full: bool) -> dict[tuple[int, str], Candidate]:
-    """Candidates by number of joints and name, all of which take part in every round."""
-    candidates = {
+def all_candidates(contests: dict[int, Contest], full: bool) -> dict[Key, Candidate]:
+    """Candidates by number of joints, or module, and name; all take part in every round."""
+    candidates: dict[Key, Candidate] = {
         (n, name): candidate
         for n, contest in contests.items()
         for name, candidate in contest.candidates().items()
@@ -213,7 +229,10 @@ def all_candidates(contests: dict[int, Contest], full: bool) -> dict[tuple[int, 
         forward = Contest.of_size(long).forward_candidates()["forward_dynamics"]
         candidates[long, "forward_dynamics"] = forward
     batch = batch_candidates()
-    return candidates | {(BATCH_JOINTS, name): batch[name] for name in batch}
+    candidates |= {(BATCH_JOINTS, name): batch[name] for name in batch}
+    for module in MODULES:
+        candidates |= {(module.__name__, key): c for key, c in module.candidates().items()}
+    return candidates
 
 
 def row(what: str, n: int, times: Times, ours: str, peer: str) -> Row:

@@ -181,3 +181,13 @@ def curvature(robot, q):
         B = B + A.T @ group.ad(A @ x).T @ M_b
         out[:, i, :] = -np.linalg.solve(M_b, B.T)
     return out
+
+
+def solve_dense(mass, bias, passive, acc, force):
+    """All accelerations and forces, given those of the active and the forces of the passive."""
+    p, a = passive != 0.0, passive == 0.0
+    out = acc.copy()
+    if p.any():
+        right = force[p] - bias[p] - mass[np.ix_(p, a)] @ acc[a]
+        out[p] = np.linalg.solve(mass[np.ix_(p, p)], right)
+    return out, np.where(p, force, mass @ out + bias)

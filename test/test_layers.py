@@ -18,6 +18,7 @@ FLOORS = (
     ("model",),
     ("dynamics",),
     ("robot",),
+    ("submerged",),
     ("estimation", "control", "locomotion", "simulation", "paths"),
     ("ros", "demo"),
     ("cli",),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Largest errors against Pinocchio and finite differences, over all robots and base groups.
+"""Largest errors against Pinocchio, MuJoCo and differences, over all robots and base groups.
 
 ``python test/validation.py`` prints the table of the README; the test holds every row to its bar.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from cases import ALL, GROUPS, State, derivative, load, relative, text
+from mujoco_peer import MujocoPeer
 from peer import Peer
 
 import vm_dynamics as vm
@@ -33,8 +34,12 @@ _ROWS = {
     "com": ("centre of mass", "`pin.centerOfMass`", 1e-10),
     "bias": ("Coriolis and centrifugal forces `C [V; qd]`", "`pin.rnea`", 1e-10),
     "inverse": ("inverse dynamics with gravity and tip wrench", "`pin.rnea`", 1e-10),
-    "reduced": ("forward dynamics of Theorem 1, the same forces", "`pin.crba`, `pin.rnea`", 1e-10),
-    "hybrid": ("forward dynamics in O(n), the same forces", "`pin.crba`, `pin.rnea`", 1e-10),
+    "hybrid": ("forward dynamics `hybrid`, the same forces", "`pin.crba`, `pin.rnea`", 1e-10),
+    "reduced": ("forward dynamics `reduced`", "`pin.crba`, `pin.rnea`", 1e-10),
+    "lagrange_poincare": ("forward dynamics `lagrange_poincare`", "`pin.crba`, `pin.rnea`", 1e-10),
+    "quasi_coordinates": ("forward dynamics `quasi_coordinates`", "`pin.crba`, `pin.rnea`", 1e-10),
+    "quaternion": ("forward dynamics `quaternion`, base SE3", "`pin.crba`, `pin.rnea`", 1e-10),
+    "mujoco": ("forward dynamics `hybrid`, base SE3", "MuJoCo's `mj_forward`", 1e-6),
     "curvature": ("curvature", "central differences of the connection", 1e-6),
 }
 
@@ -59,7 +64,14 @@ def errors_of(name: str, base: str) -> dict[str, float]:
             acceleration,
         )
         for method in vm.METHODS
+        if method != "quaternion" or base == "SE3"
     }
+    if base == "SE3":
+        found = robot.forward_dynamics(s.g, s.q, s.V, s.qd, s.tau, s.F, s.tip)
+        there = MujocoPeer(robot, text(name), gravity).forward_dynamics(
+            s.g, s.q, s.V, s.qd, s.tau, s.F, s.tip
+        )
+        forward["mujoco"] = relative(np.concatenate(found), np.concatenate(there))
     back = robot.inverse_dynamics(
         s.g, s.q, s.V, s.qd, acceleration[:b], acceleration[b:], tip_wrench=s.tip
     )

@@ -2,9 +2,16 @@
 """Dynamics, observation and control of robots whose base moves."""
 
 from vm_dynamics import lie
+from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
+from vm_dynamics.dynamics.loads import LinkWrench
+from vm_dynamics.dynamics.matrices import Hamel
+from vm_dynamics.dynamics.propulsion import Allocation, Propulsion, Rotor
+from vm_dynamics.dynamics.quaternion import QuaternionModel
 from vm_dynamics.errors import (
     DimensionError,
+    DivergedError,
     NonFiniteError,
+    ParameterError,
     UnknownGroupError,
     UnknownJointError,
     UnknownLinkError,
@@ -14,15 +21,30 @@ from vm_dynamics.errors import (
     UrdfWarning,
     VmDynamicsError,
 )
-from vm_dynamics.robot import METHODS, Hamel, Robot, load
+from vm_dynamics.robot import METHODS, Robot, load
+from vm_dynamics.simulation import INTEGRATORS, Command, State, Trajectory, simulate
+from vm_dynamics.submerged import SubmergedRobot, submerge
 
 __version__ = "0.1.0"
 __all__ = [
+    "INTEGRATORS",
     "METHODS",
+    "Allocation",
+    "Command",
     "DimensionError",
+    "DivergedError",
     "Hamel",
+    "Hydrodynamics",
+    "LinkWrench",
     "NonFiniteError",
+    "ParameterError",
+    "Propulsion",
+    "QuaternionModel",
     "Robot",
+    "Rotor",
+    "State",
+    "SubmergedRobot",
+    "Trajectory",
     "UnknownGroupError",
     "UnknownJointError",
     "UnknownLinkError",
@@ -33,4 +55,6 @@ __all__ = [
     "VmDynamicsError",
     "lie",
     "load",
+    "simulate",
+    "submerge",
 ]

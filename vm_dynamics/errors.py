@@ -48,6 +48,14 @@ class UnknownMethodError(UnknownNameError):
     """A formulation of the dynamics that does not exist."""
 
 
+class ParameterError(VmDynamicsError, ValueError):
+    """A parameter, of a call or a file, that has no meaning or that nothing can be done with."""
+
+
+class DivergedError(VmDynamicsError, ArithmeticError):
+    """A simulation whose motion grew beyond all bounds."""
+
+
 class NotInGroupError(VmDynamicsError, ValueError):
     """A pose that is no rigid displacement, or not one of the base group."""
 

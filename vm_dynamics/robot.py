@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot as users see it: built from a description, asked for its dynamics.
+"""The robot as users see it: built from a description, asked how it moves.
 
 Conventions: twists are [v; w] and wrenches [f; t] in frame {1}, the root link's frame, at its
 origin; on a base group of dimension b they are the group's b coordinates. Positions q are in
@@ -9,274 +9,73 @@ the order of ``robot.joint_names``. SI units and radians. Every method returns f
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from vm_dynamics.dynamics import (
-    _coriolis_kernels,
     _hybrid_kernels,
-    _kernels,
-    _kinematics_kernels,
-    _reduced_kernels,
+    lagrange_poincare,
+    quasi_coordinates,
+    quaternion,
 )
-from vm_dynamics.dynamics._entry import REFUSED, EntryPoint
-from vm_dynamics.dynamics.frames import FRAMES, MovingFrame, centroidal_frame, virtual_chassis
+from vm_dynamics.dynamics._entry import REFUSED
+from vm_dynamics.dynamics.equivalent import dynamically_equivalent
 from vm_dynamics.dynamics.hybrid import (
     BASE,
     HybridMotion,
     passive_mask,
-    solve_dense,
     spread,
     spring_force,
 )
-from vm_dynamics.dynamics.reduced import Reduced
-from vm_dynamics.errors import (
-    DimensionError,
-    NonFiniteError,
-    UnknownMethodError,
-    UnknownNameError,
-)
+from vm_dynamics.dynamics.lagrange_poincare import Matrices
+from vm_dynamics.dynamics.loads import LinkWrench, check_wrenches, joint_friction, loads_of
+from vm_dynamics.dynamics.matrices import RobotMatrices
+from vm_dynamics.dynamics.quasi_coordinates import FreeFloating, QuasiCoordinates
+from vm_dynamics.errors import DimensionError, UnknownMethodError
 from vm_dynamics.lie import DisplacementGroup, group
 from vm_dynamics.lie.groups import check_pose
-from vm_dynamics.lie.se3 import Array, inverse
-from vm_dynamics.model.robot_model import RobotModel, vector
-from vm_dynamics.model.spec import Description, locked_positions
-from vm_dynamics.model.tree import require_inertia
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.model.robot_model import vector
+from vm_dynamics.model.spec import locked_positions
 from vm_dynamics.model.urdf import read
 
-METHODS = ("hybrid", "reduced")
+METHODS = ("hybrid", "reduced", "lagrange_poincare", "quasi_coordinates", "quaternion")
 
-_mass_matrix = _kernels.mass_matrix
-_connection = _kernels.connection
-_mass_and_connection = _kernels.mass_and_connection
+_FORMULATIONS: dict[str, Any] = {
+    "lagrange_poincare": lagrange_poincare,
+    "quasi_coordinates": quasi_coordinates,
+    "quaternion": quaternion,
+}
 _forward = _hybrid_kernels.forward
 _forward_with_wrench = _hybrid_kernels.forward_with_wrench
+_NO_ADDED_MASS = np.empty((0, 6, 6))
+_NO_LOADS = np.empty((0, 6))
 
 
-class Hamel(NamedTuple):
-    """Matrices of ``M [dV/dt; qdd] + C [V; qd] = [F; tau]``, both (b + n, b + n)."""
-
-    M: Array
-    C: Array
-
-
-class Robot(RobotModel):
+class Robot(RobotMatrices):
     """A robot that can be asked for its dynamics; build one with :func:`load`."""
 
-    def __init__(
-        self,
-        description: Description,
-        base_group: DisplacementGroup,
-        gravity: Any = (0.0, 0.0, 0.0),
-        tip_link: str | None = None,
-    ) -> None:
-        """Merge, pack and check a description."""
-        super().__init__(description, base_group, gravity, tip_link)
-        require_inertia(self.tree, base_group, self.mass_matrix(np.full(self.n, 0.1)))
+    def joint_friction(self, qd: Any) -> Array:
+        """Effort of the URDF's damping and dry friction, shape (n,); not part of the dynamics.
 
-    # -- shape ----------------------------------------------------------------------------------
-
-    def mass_matrix(self, q: Any) -> Array:
-        """Full symmetric mass matrix, base block first, shape (b + n, b + n).
-
-        .. math:: M = [[M_b, M_bq], [M_bq^T, M_q]]
-
-        so that the kinetic energy is ``[V; qd]^T M [V; qd] / 2``, [Mishra2022] eq. (7).
+        Add it to tau where it matters; :func:`vm_dynamics.simulate` does so.
         """
-        out = np.empty(self._square)
-        try:
-            _mass_matrix.run(self._packed, q, out)
-        except REFUSED:
-            _mass_matrix.checked(self._packed, vector("q", q, self.n), out)
-        return out
-
-    def connection(self, q: Any) -> Array:
-        """Mechanical connection A = M_b^-1 M_bq, shape (b, n): at rest V = -A qd."""
-        out = np.empty(self._wide)
-        try:
-            _connection.run(self._packed, q, out)
-        except REFUSED:
-            _connection.checked(self._packed, vector("q", q, self.n), out)
-        return out
-
-    def mass_and_connection(self, q: Any) -> tuple[Array, Array]:
-        """Mass matrix, shape (b + n, b + n), and connection, shape (b, n), from one pass."""
-        mass = np.empty(self._square)
-        conn = np.empty(self._wide)
-        try:
-            _mass_and_connection.run(self._packed, q, mass, conn)
-        except REFUSED:
-            _mass_and_connection.checked(self._packed, vector("q", q, self.n), mass, conn)
-        return mass, conn
-
-    def batch_mass_and_connection(
-        self, q: Any, *, threads: int | None = None
-    ) -> tuple[Array, Array]:
-        """Mass matrices and connections of N shapes, on all cores.
-
-        Args:
-            q: shapes, shape (N, n).
-            threads: how many threads share the work; one a core unless given.
-
-        Returns:
-            Mass matrices, shape (N, b + n, b + n), and connections, shape (N, b, n).
-        """
-        shapes = np.array(q, dtype=float, order="C", ndmin=2)
-        if shapes.ndim != 2 or shapes.shape[1] != self.n:
-            raise DimensionError(f"q: got shape {np.shape(q)}, expected (N, {self.n})")
-        if not np.isfinite(shapes).all():
-            raise NonFiniteError("q: holds NaN or infinity")
-        count = len(shapes)
-        mass = np.empty((count, *self._square))
-        conn = np.empty((count, *self._wide))
-        workers = max(1, min(threads or os.cpu_count() or 1, count // 256))
-        # several parts a thread, so that one on a busy core does not keep the others waiting
-        edges = np.linspace(0, count, 4 * workers + 1).astype(int)
-
-        def part(start: int, end: int) -> None:
-            rows = slice(start, end)
-            _kernels.batch_mass_and_connection.checked(
-                self._packed, shapes[rows], mass[rows], conn[rows]
-            )
-
-        if workers == 1:
-            part(0, count)
-        else:
-            part(0, 0)  # compiles before the threads start
-            with ThreadPoolExecutor(workers) as pool:
-                list(pool.map(part, edges[:-1], edges[1:]))
-        return mass, conn
-
-    def link_pose(self, q: Any, link: str) -> Array:
-        """Pose g_1k of a link in frame {1}, shape (4, 4)."""
-        return self._of_link(_kinematics_kernels.link_pose, q, link, np.empty((4, 4)))
-
-    def link_jacobian(self, q: Any, link: str) -> Array:
-        """Body Jacobian of a link: V_k = J [V; qd] in the link's frame, shape (6, b + n)."""
-        out = np.empty((6, self.b + self.n))
-        return self._of_link(_kinematics_kernels.link_jacobian, q, link, out)
-
-    def center_of_mass(self, q: Any) -> Array:
-        """Centre of mass of the whole robot in frame {1}, shape (3,) [m]."""
-        ten, _ = self._composite(q, np.zeros(self.n))
-        return ten[1:4] / ten[0]
-
-    def frame(self, name: str, q: Any, qd: Any = None) -> MovingFrame:
-        """A frame {C} in which the momentum is simpler, for Properties 4 to 6 of [Mishra2022].
-
-        Args:
-            name: ``base`` ({1} itself), ``centroidal`` (axes of {1} at the centre of mass) or
-                ``virtual_chassis`` (principal axes there, where M_b is diagonal).
-            q: shape (n,).
-            qd: joint velocities, shape (n,); zero if None.
-
-        Returns:
-            Its pose g_1c and its body velocity relative to {1} in group coordinates, shape (b,).
-        """
-        if name not in FRAMES:
-            raise UnknownNameError("frame", name, FRAMES)
-        ten, rate = self._composite(q, np.zeros(self.n) if qd is None else qd)
-        if name == "base":
-            return MovingFrame(np.eye(4), np.zeros(self.b))
-        return (centroidal_frame if name == "centroidal" else virtual_chassis)(
-            self.base_group, ten, rate
-        )
-
-    def curvature(self, q: Any, *, frame: str = "base") -> Array:
-        """Curvature of the connection, [Mishra2022] Theorem 2, shape (b, n, n).
-
-        .. math:: DA(e_i) e_j = dA_j/dq_i - dA_i/dq_j - [A_i, A_j]
-
-        antisymmetric in i, j. A small loop in the plane of joints i and j, of area da, displaces
-        a base without momentum by ``exp(-DA(e_i) e_j da)``.
-
-        Args:
-            q: shape (n,).
-            frame: the frame its components are in, see :meth:`frame` (Property 6).
-        """
-        out = np.empty((self.b, self.n, self.n))
-        try:
-            _reduced_kernels.curvature.run(self._packed, q, out)
-        except REFUSED:
-            _reduced_kernels.curvature.checked(self._packed, vector("q", q, self.n), out)
-        if frame == "base":
-            return out
-        to_frame = self.base_group.adjoint(inverse(self.frame(frame, q).pose))
-        return np.einsum("ab,bij->aij", to_frame, out)
-
-    # -- motion ---------------------------------------------------------------------------------
-
-    def momentum(self, q: Any, V: Any, qd: Any) -> Array:
-        """Body momentum P = M_b V + M_bq qd = M_b mu in frame {1}, shape (b,)."""
-        M = self.mass_matrix(q)[: self.b]
-        return M @ np.concatenate((vector("V", V, self.b), vector("qd", qd, self.n)))
-
-    def spatial_momentum(self, g: Any, q: Any, V: Any, qd: Any) -> Array:
-        """Momentum in the world frame, Ad_g^-T P, which is kept without forces; shape (b,).
-
-        Args:
-            g: pose of the base in the world, shape (4, 4), a displacement of the base group.
-            q: shape (n,).
-            V: base velocity in {1}, shape (b,).
-            qd: joint velocities, shape (n,).
-        """
-        return self.base_group.adjoint(inverse(check_pose(g))).T @ self.momentum(q, V, qd)
-
-    def kinetic_energy(self, q: Any, V: Any, qd: Any) -> float:
-        """Kinetic energy [J]."""
-        v = np.concatenate((vector("V", V, self.b), vector("qd", qd, self.n)))
-        return float(0.5 * v @ self.mass_matrix(q) @ v)
-
-    def hamel(self, q: Any, V: Any, qd: Any) -> Hamel:
-        """Matrices of Hamel's equations, with dM/dt - 2C skew, [Mishra2022] eqs. (4)-(6).
-
-        Args:
-            q: shape (n,).
-            V: base velocity, shape (b,).
-            qd: joint velocities, shape (n,).
-        """
-        mass, coriolis = np.empty(self._square), np.empty(self._square)
-        try:
-            _coriolis_kernels.hamel.run(self._packed, q, V, qd, mass, coriolis)
-        except REFUSED:
-            checked = vector("q", q, self.n), vector("V", V, self.b), vector("qd", qd, self.n)
-            _coriolis_kernels.hamel.checked(self._packed, *checked, mass, coriolis)
-        return Hamel(mass, coriolis)
-
-    def reduced(self, q: Any, qd: Any, mu: Any) -> Reduced:
-        """Matrices of the reduced Euler-Lagrange equations, [Mishra2022] Theorem 1.
-
-        Args:
-            q: shape (n,).
-            qd: joint velocities, shape (n,).
-            mu: locked velocity V + A qd, shape (b,).
-        """
-        b, n = self._wide
-        empty = np.empty
-        out = (
-            empty((b, b)),
-            empty((n, n)),
-            empty((b, n)),
-            empty((b, n)),
-            empty((b, b)),
-            empty((b, n)),
-            empty((n, n)),
-            empty((n, n)),
-            empty(self._square),
-            empty(self._square),
-        )
-        try:
-            _reduced_kernels.reduced.run(self._packed, q, qd, mu, *out)
-        except REFUSED:
-            checked = vector("q", q, n), vector("qd", qd, n), vector("mu", mu, b)
-            _reduced_kernels.reduced.checked(self._packed, *checked, *out)
-        return Reduced(self.base_group, *out)
+        return joint_friction(self, vector("qd", qd, self.n))
 
     def inverse_dynamics(
-        self, g: Any, q: Any, V: Any, qd: Any, Vd: Any, qdd: Any, tip_wrench: Any = None
+        self,
+        g: Any,
+        q: Any,
+        V: Any,
+        qd: Any,
+        Vd: Any,
+        qdd: Any,
+        tip_wrench: Any = None,
+        *,
+        link_wrenches: Iterable[LinkWrench] = (),
     ) -> tuple[Array, Array]:
         """Base wrench and joint efforts that a motion needs.
 
@@ -288,25 +87,25 @@ class Robot(RobotModel):
             Vd: rate of the components of V, shape (b,).
             qdd: joint accelerations, shape (n,).
             tip_wrench: external wrench [f; t] on ``tip_link``, in its frame, shape (6,).
+            link_wrenches: external wrenches on any links, see :class:`LinkWrench`.
 
         Returns:
             F in frame {1}, shape (b,), and tau, shape (n,).
         """
+        g, q, V, qd = self._state(g, q, V, qd)
         out = np.empty(self.b + self.n)
-        fall = check_pose(g)[:3, :3].T @ self.gravity
-        _coriolis_kernels.inverse_dynamics.checked(
+        _hybrid_kernels.inverse_dynamics.checked(
             self._packed,
-            vector("q", q, self.n),
-            vector("V", V, self.b),
-            vector("qd", qd, self.n),
+            self._added_mass,
+            g,
+            q,
+            V,
+            qd,
             vector("Vd", Vd, self.b),
             vector("qdd", qdd, self.n),
-            fall,
+            self._loads(g, q, V, qd, tip_wrench, link_wrenches),
             out,
         )
-        if tip_wrench is not None:
-            wrench = vector("tip_wrench", tip_wrench, 6)
-            out -= self.link_jacobian(q, self.tip_link).T @ wrench
         return out[: self.b], out[self.b :]
 
     def forward_dynamics(
@@ -319,6 +118,8 @@ class Robot(RobotModel):
         base_wrench: Any = None,
         tip_wrench: Any = None,
         method: str = "hybrid",
+        *,
+        link_wrenches: Iterable[LinkWrench] = (),
     ) -> tuple[Array, Array]:
         """Accelerations of base and joints.
 
@@ -330,13 +131,16 @@ class Robot(RobotModel):
             tau: joint efforts, shape (n,).
             base_wrench: external wrench on the base in frame {1}, shape (b,).
             tip_wrench: external wrench [f; t] on ``tip_link``, in its frame, shape (6,).
-            method: the formulation, one of ``vm_dynamics.METHODS``: ``hybrid`` is O(n),
-                ``reduced`` solves the equations of :meth:`reduced`.
+            method: the formulation, one of ``vm_dynamics.METHODS``: ``hybrid`` ([Jain], O(n)),
+                ``reduced`` ([Mishra2022]), ``lagrange_poincare`` ([Moghaddam]),
+                ``quasi_coordinates`` ([From2010]) or ``quaternion`` ([Kremer2022], base SE3
+                only). All give the same.
+            link_wrenches: external wrenches on any links, see :class:`LinkWrench`.
 
         Returns:
             Rate of the components of V, shape (b,), and qdd, shape (n,).
         """
-        if method == "hybrid" and tip_wrench is None and not self._mimics:
+        if method == "hybrid" and tip_wrench is None and self._is_dry_tree and not link_wrenches:
             acc = np.empty(self._square[0])
             try:
                 if base_wrench is None:
@@ -352,23 +156,30 @@ class Robot(RobotModel):
             return acc[: self.b], acc[self.b :]
         if method not in METHODS:
             raise UnknownMethodError("method", method, METHODS)
-        F = self._wrench(base_wrench)
-        tau = vector("tau", tau, self.n)
+        g, q, V, qd = self._state(g, q, V, qd)
+        force = np.concatenate((self._wrench(base_wrench), vector("tau", tau, self.n)))
+        loads = self._loads(g, q, V, qd, tip_wrench, link_wrenches)
+        if method == "hybrid":
+            free = np.ones_like(force)
+            found, _ = self._hybrid(g, q, V, qd, free, np.zeros_like(force), force, loads)
+            return found[: self.b], found[self.b :]
+        force += self._generalized(q, loads)
+        F, tau = force[: self.b], force[self.b :]
         if method == "reduced":
-            return self._forward_by_theorem_1(*self._state(g, q, V, qd), tau, F, tip_wrench)
-        every = (BASE, *self.joint_names)
-        forces = np.concatenate((F, tau))
-        motion = self.hybrid_dynamics(g, q, V, qd, [], forces, every, tip_wrench=tip_wrench)
-        return motion.Vd, motion.qdd
+            return self._forward_by_theorem_1(g, q, V, qd, tau, F)
+        return _FORMULATIONS[method].forward(self, g, q, V, qd, tau, F)
 
     def _forward_by_theorem_1(
-        self, g: Array, q: Array, V: Array, qd: Array, tau: Array, F: Array, tip_wrench: Any
+        self, g: Array, q: Array, V: Array, qd: Array, tau: Array, F: Array
     ) -> tuple[Array, Array]:
         still, rest = np.zeros(self.b), np.zeros(self.n)
-        weight, load = self.inverse_dynamics(g, q, still, rest, still, rest, tip_wrench)
+        weight = np.empty(self.b + self.n)
+        _hybrid_kernels.inverse_dynamics.checked(
+            self._packed, _NO_ADDED_MASS, g, q, still, rest, still, rest, _NO_LOADS, weight
+        )
         mu = V + self.connection(q) @ qd
         reduced = self.reduced(q, qd, mu)
-        mu_dot, qdd = reduced.accelerations(mu, qd, F - weight, tau - load)
+        mu_dot, qdd = reduced.accelerations(mu, qd, F - weight[: self.b], tau - weight[self.b :])
         return mu_dot - reduced.A @ qdd - reduced.A_dot @ qd, qdd
 
     def hybrid_dynamics(
@@ -385,6 +196,7 @@ class Robot(RobotModel):
         damping: Any = 0.0,
         rest: Any = 0.0,
         tip_wrench: Any = None,
+        link_wrenches: Iterable[LinkWrench] = (),
     ) -> HybridMotion:
         """Motion with some degrees of freedom driven and the others passive, [Jain], in O(n).
 
@@ -403,6 +215,7 @@ class Robot(RobotModel):
             damping: of dampers in the passive joints, in the same way.
             rest: positions at which the springs are slack, in the same way.
             tip_wrench: external wrench [f; t] on ``tip_link``, in its frame, shape (6,).
+            link_wrenches: external wrenches on any links, see :class:`LinkWrench`.
 
         Returns:
             All accelerations and all forces; those given come back as they are, springs and
@@ -413,18 +226,27 @@ class Robot(RobotModel):
         acc = spread("active_acc", active_acc, 1.0 - mask)
         force = spread("passive_force", passive_force, mask)
         force[self.b :] += mask[self.b :] * spring_force(self, q, qd, stiffness, damping, rest)
-        wrench = np.zeros(6) if tip_wrench is None else vector("tip_wrench", tip_wrench, 6)
-        if self._mimics:
-            none = np.zeros(self.b), np.zeros(self.n)
-            bias = np.concatenate(self.inverse_dynamics(g, q, V, qd, *none, wrench))
-            acc, force = solve_dense(self.mass_matrix(q), bias, mask, acc, force)
-        else:
-            frame = self.link_frame(self.tip_link)
-            _hybrid_kernels.hybrid.checked(
-                self._packed, g, q, V, qd, mask, acc, force, frame.body, frame.pose, wrench
-            )
+        loads = self._loads(g, q, V, qd, tip_wrench, link_wrenches)
+        acc, force = self._hybrid(g, q, V, qd, mask, acc, force, loads)
         b = self.b
         return HybridMotion(acc[:b], acc[b:], force[:b], force[b:])
+
+    def _hybrid(
+        self,
+        g: Array,
+        q: Array,
+        V: Array,
+        qd: Array,
+        mask: Array,
+        acc: Array,
+        force: Array,
+        loads: Array,
+    ) -> tuple[Array, Array]:
+        """All accelerations and forces, (b + n,), those given filled in with the others."""
+        _hybrid_kernels.hybrid.checked(
+            self._packed, self._added_mass, g, q, V, qd, mask, acc, force, loads
+        )
+        return acc, force
 
     def disturbance_jacobian(self, q: Any, passive: Any = (BASE,)) -> Array:
         """Velocities of the passive for those of the active, at rest: J_D = -M_pp^-1 M_pa.
@@ -449,7 +271,7 @@ class Robot(RobotModel):
             M = self.mass_matrix(q)
             return -np.linalg.solve(M[np.ix_(p, p)], M[np.ix_(p, a)])
         out = np.empty(self._square)
-        _hybrid_kernels.disturbance.checked(self._packed, q, mask, out)
+        _hybrid_kernels.disturbance.checked(self._packed, self._added_mass, q, mask, out)
         return out[np.ix_(p, a)]
 
     def generalized_jacobian(self, q: Any, link: str, passive: Any = (BASE,)) -> Array:
@@ -467,20 +289,92 @@ class Robot(RobotModel):
         J = self.link_jacobian(q, link)
         return J[:, ~p] + J[:, p] @ self.disturbance_jacobian(q, passive)
 
-    # -- helpers --------------------------------------------------------------------------------
+    # -- other formulations -----------------------------------------------------------------------
 
-    def _of_link(self, kernel: EntryPoint, q: Any, link: str, out: Array) -> Array:
-        frame = self.link_frame(link)
-        try:
-            kernel.run(self._packed, q, frame.body, frame.pose, out)
-        except REFUSED:
-            checked = vector("q", q, self.n)
-            kernel.checked(self._packed, checked, frame.body, frame.pose, out)
-        return out
+    def lagrange_poincare(self, q: Any) -> Matrices:
+        """Matrices of the Lagrange-Poincare equations and their derivatives, [Moghaddam]."""
+        return lagrange_poincare.matrices(self, q)
+
+    def quasi_coordinates(self, q: Any, V: Any, qd: Any) -> QuasiCoordinates:
+        """M and C of [From2010] (14), (57), both (b + n, b + n); dM/dt - 2C is not skew."""
+        return quasi_coordinates.matrices(self, q, V, qd)
+
+    def free_floating(self, q: Any, V: Any, qd: Any, tau: Any) -> FreeFloating:
+        """The reduced form without forces on the base, [From2010] (85)-(88)."""
+        return quasi_coordinates.free_floating(self, q, V, qd, tau)
+
+    def wheeled_dynamics(
+        self, g: Any, q: Any, v: Any, qd: Any, tau: Any, base_wrench: Any = None
+    ) -> tuple[Array, Array, float]:
+        """Accelerations of a vehicle on wheels, which moves along x and turns about z only.
+
+        Args:
+            g: pose of the base in the world, shape (4, 4).
+            q: shape (n,).
+            v: [v_x, w_z] in {1}.
+            qd: joint velocities, shape (n,).
+            tau: joint efforts, shape (n,).
+            base_wrench: [f_x, f_y, t_z] on the base in {1}.
+
+        Returns:
+            Rates of v_x and w_z, qdd, and the sideways force that the wheels take [N].
+
+        Raises:
+            ParameterError: the base group is not SE2.
+        """
+        wrench = self._wrench(base_wrench)
+        return quasi_coordinates.wheeled_forward(self, g, q, v, qd, tau, wrench)
+
+    def dynamically_equivalent_manipulator(self) -> Robot:
+        """The robot on a ball joint whose joints and attitude move as those of this free one.
+
+        [From2010] (82): for a chain on a free base without gravity, under the same torques.
+
+        Raises:
+            ParameterError: the robot branches, has mimic joints, or its base is not free.
+        """
+        return Robot(dynamically_equivalent(self), group("SO3"), tip_link=self.tip_link)
+
+    # -- helpers --------------------------------------------------------------------------------
 
     @cached_property
     def _mimics(self) -> bool:
         return len(self.tree.bodies) != self.n
+
+    @property
+    def _added_mass(self) -> Array:
+        """Added mass of the bodies, (nj + 1, 6, 6), or no rows; a fluid brings it."""
+        return _NO_ADDED_MASS
+
+    @cached_property
+    def _is_dry_tree(self) -> bool:
+        """Whether the quickest kernels serve: one hinge a joint, and no fluid."""
+        return not (self._mimics or len(self._added_mass))
+
+    def _loads(
+        self,
+        g: Array,
+        q: Array,
+        V: Array,
+        qd: Array,
+        tip_wrench: Any,
+        link_wrenches: Iterable[LinkWrench],
+    ) -> Array:
+        """All that pushes the bodies but gravity, in {1}, shape (nj + 1, 6) or no rows."""
+        wrenches = check_wrenches(link_wrenches)
+        if tip_wrench is not None:
+            tip = LinkWrench(self.tip_link, vector("tip_wrench", tip_wrench, 6))
+            wrenches = (*wrenches, tip)
+        if not wrenches:
+            return _NO_LOADS
+        return loads_of(self, wrenches, lambda link: self.link_pose(q, link), g)
+
+    def _generalized(self, q: Array, loads: Array) -> Array:
+        """Generalized forces of loads on the bodies, shape (b + n,)."""
+        out = np.zeros(self.b + self.n)
+        if len(loads):
+            _hybrid_kernels.generalized_loads.checked(self._packed, q, loads, out)
+        return out
 
     def _wrench(self, base_wrench: Any) -> Array:
         value = np.zeros(self.b) if base_wrench is None else base_wrench
@@ -489,12 +383,6 @@ class Robot(RobotModel):
     def _state(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array, Array, Array]:
         motion = vector("V", V, self.b), vector("qd", qd, self.n)
         return check_pose(g).copy(), vector("q", q, self.n), *motion
-
-    def _composite(self, q: Any, qd: Any) -> tuple[Array, Array]:
-        ten, rate = np.empty(10), np.empty(10)
-        checked = vector("q", q, self.n), vector("qd", qd, self.n)
-        _coriolis_kernels.composite_motion.checked(self._packed, *checked, ten, rate)
-        return ten, rate
 
 
 def load(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled velocity-dependent terms: Hamel's C, Newton-Euler, rates of inertias.
+"""Compiled velocity-dependent terms: Hamel's C, rates of inertias.
 
 Frame {1}, twists [v; w], see ``_kernels``. S_k are the joint screws, N_k the inertia of body k,
 N^c_k that of all bodies outboard of joint k, v_k the twist of body k relative to the base and
@@ -295,82 +295,6 @@ def hamel(model, q, base, qd, mass, coriolis):
     project_square(iota, per_body[0].reshape((6, 6)), tree)
     if nj != n:
         fold_square(model, tree, b, coriolis)
-
-
-@entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
-def inverse_dynamics(model, q, base, qd, base_acc, qdd, gravity, out):
-    """Base wrench and joint efforts [F; tau], shape (b + n,), by a Newton-Euler sweep.
-
-    The momentum ``h_k = N_k V_k`` of each body is in the axes of {1}, which move with the base
-    twist V, so the force on it is ``dh_k/dt - ad_V^T h_k`` less its weight.
-
-    Args:
-        model: packed model.
-        q: shape (n,).
-        base: base velocity, shape (b,).
-        qd: joint velocities, shape (n,).
-        base_acc: rate of the base velocity's components, shape (b,).
-        qdd: joint accelerations, shape (n,).
-        gravity: acceleration of free fall in the axes of {1}, shape (3,).
-        out: where the result goes.
-    """
-    n = int(model[0, N_DOF])
-    b = int(model[0, N_BASE])
-    nj = int(model[0, N_BODIES])
-    if q.size != n or qd.size != n or qdd.size != n or base.size != b or base_acc.size != b:
-        raise ValueError(BAD_INPUT)
-    if not (
-        all_finite(q)
-        and all_finite(qd)
-        and all_finite(qdd)
-        and all_finite(base)
-        and all_finite(base_acc)
-    ):
-        raise ValueError(BAD_INPUT)
-    iota = inclusion(model)
-    placed = np.empty((nj + 1, PLACED))
-    screws = np.empty((6, nj + 1))
-    rates = np.empty((6, nj + 1))
-    twists = np.empty((nj + 1, 6))
-    place_bodies(model, q, placed, screws)
-    place_inertias(model, placed)
-    relative_twists(model, screws, qd, twists, rates)
-    v1 = np.zeros(6)
-    acc = np.zeros((nj + 1, 6))
-    for c in range(6):
-        for i in range(b):
-            v1[c] += iota[c, i] * base[i]
-            acc[0, c] += iota[c, i] * base_acc[i]
-    force = np.empty((nj + 1, 6))
-    for k in range(nj + 1):
-        v = twists[k]
-        a = acc[k]
-        if k > 0:
-            up = acc[int(model[k, PARENT])]
-            d = int(model[k, DOF])
-            for c in range(6):
-                a[c] = up[c] + screws[c, k] * qdd[d] + rates[c, k] * qd[d]
-        x = (v1[0] + v[0], v1[1] + v[1], v1[2] + v[2], v1[3] + v[3], v1[4] + v[4], v1[5] + v[5])
-        rate = inertia_rate(placed, k, v[0], v[1], v[2], v[3], v[4], v[5])
-        h = times_inertia(placed, k, x[0], x[1], x[2], x[3], x[4], x[5])
-        hd = times_rate(rate, x[0], x[1], x[2], x[3], x[4], x[5])
-        ha = times_inertia(
-            placed, k, a[0] - gravity[0], a[1] - gravity[1], a[2] - gravity[2], a[3], a[4], a[5]
-        )
-        y = coadjoint(v1, h)
-        for c in range(6):
-            force[k, c] = hd[c] + ha[c] - y[c]
-    out[:] = 0.0
-    for k in range(nj, 0, -1):
-        up = force[int(model[k, PARENT])]
-        total = 0.0
-        for c in range(6):
-            total += screws[c, k] * force[k, c]
-            up[c] += force[k, c]
-        out[b + int(model[k, DOF])] += total
-    for i in range(b):
-        for c in range(6):
-            out[i] += iota[c, i] * force[0, c]
 
 
 @entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1])")

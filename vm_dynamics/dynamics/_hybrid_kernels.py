@@ -14,10 +14,10 @@ import numpy as np
 
 from vm_dynamics.dynamics._coriolis_kernels import coadjoint, inertia_rate, times_rate
 from vm_dynamics.dynamics._entry import all_finite, entry, inlined, jit
+from vm_dynamics.dynamics._general_kernels import carry_inertia, times, write_derivative
 from vm_dynamics.dynamics._kernels import (
     BAD_INPUT,
     PLACED,
-    P,
     column,
     inclusion,
     place_bodies,
@@ -93,14 +93,12 @@ def outward(model, g, base, qd, placed, screws, work):
 
 @inlined
 def inward(model, placed, screws, passive, acc, force, articulated, work, hinge):
-    """Articulated inertias and forces, tips first, (4.6).
+    """Articulated inertias and forces, tips first, (4.6); ``articulated`` has those of the bodies.
 
     A row of ``hinge`` has G = P S / D (6) and (tau - S . p) / D of a passive joint. What it
     passes on is ``P - U U^T / D`` and ``p + P c + U (tau - S . p - U . c) / D`` with U = P S.
     """
     b = int(model[0, N_BASE])
-    for k in range(placed.shape[0]):
-        write_inertia(placed, k, articulated[k])
     for k in range(placed.shape[0] - 1, 0, -1):
         up = np.uint64(model[k, PARENT])
         d = b + int(model[k, DOF])
@@ -147,10 +145,11 @@ def inward(model, placed, screws, passive, acc, force, articulated, work, hinge)
 
 
 @inlined
-def solve_positive(a, x, n):
-    """Solve a x = x in place for a symmetric positive definite (n, n) matrix, which it destroys.
+def factor_positive(a, n):
+    """Cholesky factor of a symmetric positive definite (n, n) matrix, in its place.
 
-    Inlined, so that a constant n unrolls the loops.
+    Its diagonal becomes the inverse of the factor's. Inlined, so that a constant n unrolls the
+    loops.
     """
     for j in range(n):
         total = a[j, j]
@@ -163,6 +162,11 @@ def solve_positive(a, x, n):
             for k in range(j):
                 total -= a[i, k] * a[j, k]
             a[i, j] = total * inverse
+
+
+@inlined
+def solve_factored(a, x, n):
+    """Solve in place with what :func:`factor_positive` left."""
     for i in range(n):
         total = x[i]
         for k in range(i):
@@ -173,6 +177,13 @@ def solve_positive(a, x, n):
         for k in range(i + 1, n):
             total -= a[k, i] * x[k]
         x[i] = total * a[i, i]
+
+
+@inlined
+def solve_positive(a, x, n):
+    """Solve a x = x in place, a symmetric positive definite (n, n), which it destroys."""
+    factor_positive(a, n)
+    solve_factored(a, x, n)
 
 
 @inlined
@@ -253,25 +264,36 @@ def include_twist(model, x, out):
 
 
 @jit
-def add_wrench(placed, body, offset, wrench, work):
-    """Take an external wrench [f; t] in the axes of a frame at ``offset`` in a body off p_k."""
-    f = np.zeros(3)
-    t = np.zeros(3)
-    x = np.empty(3)
-    for i in range(3):
-        x[i] = placed[body, P + i]
-        for j in range(3):
-            x[i] += placed[body, 3 * i + j] * offset[j, 3]
-            for c in range(3):
-                turn = placed[body, 3 * i + j] * offset[j, c]
-                f[i] += turn * wrench[c]
-                t[i] += turn * wrench[3 + c]
-    t[0] += x[1] * f[2] - x[2] * f[1]
-    t[1] += x[2] * f[0] - x[0] * f[2]
-    t[2] += x[0] * f[1] - x[1] * f[0]
-    for c in range(3):
-        work[body, 12 + c] -= f[c]
-        work[body, 15 + c] -= t[c]
+def add_fluid_inertia(added, placed, base, work, articulated):
+    """Let each body carry its added mass, shape (nj + 1, 6, 6) in its own frame, with it.
+
+    Adds ``dA_k/dt V_k - ad_V^T A_k V_k`` to p_k as for a rigid body, and A_k to its inertia.
+    """
+    here = np.empty((6, 6))
+    rate = np.empty((6, 6))
+    x = np.empty(6)
+    h = np.empty(6)
+    hd = np.empty(6)
+    for k in range(placed.shape[0]):
+        carry_inertia(placed, k, added[k], here)
+        for c in range(6):
+            x[c] = base[c] + work[k, c]
+        write_derivative(here, work[k, :6], rate)
+        times(here, x, h)
+        times(rate, x, hd)
+        y = coadjoint(base, h)
+        for c in range(6):
+            work[k, 12 + c] += hd[c] - y[c]
+            for d in range(6):
+                articulated[k, c, d] += here[c, d]
+
+
+@jit
+def subtract_loads(loads, work):
+    """Take external wrenches on the bodies, shape (nj + 1, 6) in {1}, off p_k."""
+    for k in range(loads.shape[0]):
+        for c in range(6):
+            work[k, 12 + c] -= loads[k, c]
 
 
 @jit
@@ -288,38 +310,127 @@ def check_state(model, g, q, base, qd):
 
 @inlined
 def moving_bodies(model, g, q, base, qd):
-    """Placed bodies, screws and the rows of :func:`outward`, in new arrays."""
+    """Placed bodies, screws, the rows of :func:`outward` and inertias, in new arrays."""
     nj = int(model[0, N_BODIES])
     placed = np.empty((nj + 1, PLACED))
     screws = np.empty((6, nj + 1))
     work = np.empty((nj + 1, 24))
+    inertias = np.empty((nj + 1, 6, 6))
     twist = np.empty(6)
     place_bodies(model, q, placed, screws)
     place_inertias(model, placed)
     include_twist(model, base, twist)
     outward(model, g, twist, qd, placed, screws, work)
-    return placed, screws, work
+    for k in range(nj + 1):
+        write_inertia(placed, k, inertias[k])
+    return placed, screws, work, inertias
 
 
 @inlined
-def solve_motion(model, placed, screws, work, passive, acc, force):
+def solve_motion(model, placed, screws, work, passive, acc, force, articulated):
     """The unknown half of accelerations and forces, by the inward and the outward sweep."""
-    articulated = np.empty((placed.shape[0], 6, 6))
     hinge = np.empty((placed.shape[0], 7))
     inward(model, placed, screws, passive, acc, force, articulated, work, hinge)
     base_motion(model, passive, acc, force, articulated, work)
     joint_motion(model, screws, passive, acc, force, articulated, work, hinge)
 
 
+@jit
+def loaded_bodies(model, added, g, q, base, qd, loads):
+    """:func:`moving_bodies` with added mass and external wrenches; either may have no rows."""
+    placed, screws, work, inertias = moving_bodies(model, g, q, base, qd)
+    if added.shape[0] > 0:
+        twist = np.empty(6)
+        include_twist(model, base, twist)
+        add_fluid_inertia(added, placed, twist, work, inertias)
+    subtract_loads(loads, work)
+    return placed, screws, work, inertias
+
+
+@jit
+def needed_forces(model, screws, inertias, work, base_acc, qdd, out):
+    """Forces [F; tau], (b + n,), of a motion: N_k a_k + p_k of the bodies, summed inward.
+
+    ``work`` has c_k and p_k, which become the sums, as left by :func:`outward`.
+    """
+    b = base_acc.size
+    include_twist(model, base_acc, work[0, 18:])
+    for k in range(1, screws.shape[1]):
+        up = int(model[k, PARENT])
+        for c in range(6):
+            push = screws[c, k] * qdd[int(model[k, DOF])]
+            work[k, 18 + c] = work[up, 18 + c] + work[k, 6 + c] + push
+    out[:] = 0.0
+    for k in range(screws.shape[1] - 1, -1, -1):
+        for c in range(6):
+            for d in range(6):
+                work[k, 12 + c] += inertias[k, c, d] * work[k, 18 + d]
+        if k == 0:
+            break
+        for c in range(6):
+            out[b + int(model[k, DOF])] += screws[c, k] * work[k, 12 + c]
+            work[int(model[k, PARENT]), 12 + c] += work[k, 12 + c]
+    iota = inclusion(model)
+    for i in range(b):
+        for c in range(6):
+            out[i] += iota[c, i] * work[0, 12 + c]
+
+
+@jit
+def solve_dense(model, screws, inertias, work, passive, acc, force):
+    """:func:`solve_motion` by the mass matrix: mimic joints are no tree of hinges."""
+    size = passive.size
+    b = int(model[0, N_BASE])
+    mass = np.empty((size, size))
+    unit = np.zeros(size)
+    bias = np.empty(size)
+    none = np.zeros(size)
+    for j in range(size):
+        unit[j] = 1.0
+        still = np.zeros(work.shape)
+        needed_forces(model, screws, inertias, still, unit[:b], unit[b:], mass[j])
+        unit[j] = 0.0
+    needed_forces(model, screws, inertias, work, none[:b], none[b:], bias)
+    free = np.flatnonzero(passive)
+    small = np.empty((free.size, free.size))
+    x = np.empty(free.size)
+    for r in range(free.size):
+        x[r] = force[free[r]] - bias[free[r]]
+        for c in range(size):
+            if passive[c] == 0.0:
+                x[r] -= mass[free[r], c] * acc[c]
+        for c in range(free.size):
+            small[r, c] = mass[free[r], free[c]]
+    solve_positive(small, x, free.size)
+    for r in range(free.size):
+        acc[free[r]] = x[r]
+    for r in range(size):
+        if passive[r] == 0.0:
+            force[r] = bias[r]
+            for c in range(size):
+                force[r] += mass[r, c] * acc[c]
+
+
+@jit
+def hybrid_sweeps(model, added, g, q, base, qd, passive, acc, force, loads):
+    """:func:`hybrid` without its checks."""
+    placed, screws, work, inertias = loaded_bodies(model, added, g, q, base, qd, loads)
+    if model[0, N_BODIES] == model[0, N_DOF]:
+        solve_motion(model, placed, screws, work, passive, acc, force, inertias)
+    else:
+        solve_dense(model, screws, inertias, work, passive, acc, force)
+
+
 @entry(
-    "void(f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], i8,"
-    " f8[:,::1], f8[::1])"
+    "void(f8[:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1],"
+    " f8[::1], f8[:,::1])"
 )
-def hybrid(model, g, q, base, qd, passive, acc, force, body, offset, wrench):
+def hybrid(model, added, g, q, base, qd, passive, acc, force, loads):
     """Fill in the unknown half of accelerations and forces, both [base; joints], (b + n,).
 
     Args:
-        model: packed model without mimic joints.
+        model: packed model; with mimic joints it takes O(n^3).
+        added: added mass of every body in its own frame, shape (nj + 1, 6, 6) or (0, 6, 6).
         g: pose of the base in the world, shape (4, 4).
         q: shape (n,).
         base: base velocity, shape (b,).
@@ -328,21 +439,55 @@ def hybrid(model, g, q, base, qd, passive, acc, force, body, offset, wrench):
             shape (b + n,); the base is as its first entry says.
         acc: accelerations, given where active.
         force: forces, given where passive.
-        body: body that an external wrench acts on.
-        offset: frame of the wrench in that body, shape (4, 4).
-        wrench: [f; t] in that frame, shape (6,).
+        loads: external wrench on every body in {1}, shape (nj + 1, 6) or (0, 6).
     """
     check_state(model, g, q, base, qd)
-    placed, screws, work = moving_bodies(model, g, q, base, qd)
-    add_wrench(placed, body, offset, wrench, work)
-    solve_motion(model, placed, screws, work, passive, acc, force)
+    hybrid_sweeps(model, added, g, q, base, qd, passive, acc, force, loads)
+
+
+@entry(
+    "void(f8[:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1],"
+    " f8[:,::1], f8[::1])"
+)
+def inverse_dynamics(model, added, g, q, base, qd, base_acc, qdd, loads, out):
+    """Base wrench and joint efforts [F; tau], (b + n,), of a motion.
+
+    The arguments are those of :func:`hybrid`.
+    """
+    check_state(model, g, q, base, qd)
+    n = int(model[0, N_DOF])
+    b = int(model[0, N_BASE])
+    if qdd.size != n or base_acc.size != b or not (all_finite(qdd) and all_finite(base_acc)):
+        raise ValueError(BAD_INPUT)
+    _, screws, work, inertias = loaded_bodies(model, added, g, q, base, qd, loads)
+    needed_forces(model, screws, inertias, work, base_acc, qdd, out)
+
+
+@entry("void(f8[:,::1], f8[::1], f8[:,::1], f8[::1])")
+def generalized_loads(model, q, loads, out):
+    """Generalized forces [base; joints], (b + n,), of wrenches on the bodies in {1}."""
+    nj = int(model[0, N_BODIES])
+    b = int(model[0, N_BASE])
+    placed = np.empty((nj + 1, PLACED))
+    screws = np.empty((6, nj + 1))
+    place_bodies(model, q, placed, screws)
+    total = loads.copy()
+    out[:] = 0.0
+    for k in range(nj, 0, -1):
+        for c in range(6):
+            out[b + int(model[k, DOF])] += screws[c, k] * total[k, c]
+            total[int(model[k, PARENT]), c] += total[k, c]
+    iota = inclusion(model)
+    for i in range(b):
+        for c in range(6):
+            out[i] += iota[c, i] * total[0, c]
 
 
 @jit
 def forward_sweeps(model, g, q, base, qd, force, acc):
     """Accelerations [base; joints] when all are passive: the articulated-body algorithm."""
-    placed, screws, work = moving_bodies(model, g, q, base, qd)
-    solve_motion(model, placed, screws, work, np.ones(acc.size), acc, force)
+    placed, screws, work, inertias = moving_bodies(model, g, q, base, qd)
+    solve_motion(model, placed, screws, work, np.ones(acc.size), acc, force, inertias)
 
 
 @entry("void(f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -377,8 +522,8 @@ def forward_with_wrench(model, g, q, base, qd, tau, base_wrench, acc):
     forward_sweeps(model, g, q, base, qd, force, acc)
 
 
-@entry("void(f8[:,::1], f8[::1], f8[::1], f8[:,::1])")
-def disturbance(model, q, passive, out):
+@entry("void(f8[:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[:,::1])")
+def disturbance(model, added, q, passive, out):
     """Motion of the passive for a unit motion of each active one, [Jain] (6.4), (b + n, b + n).
 
     One sweep at rest and without forces for each active column; the others stay zero.
@@ -389,11 +534,16 @@ def disturbance(model, q, passive, out):
     nj = int(model[0, N_BODIES])
     placed = np.empty((nj + 1, PLACED))
     screws = np.empty((6, nj + 1))
-    work = np.empty((nj + 1, 24))
+    work = np.zeros((nj + 1, 24))
+    inertias = np.empty((nj + 1, 6, 6))
     acc = np.empty(size)
     force = np.empty(size)
     place_bodies(model, q, placed, screws)
     place_inertias(model, placed)
+    for k in range(nj + 1):
+        write_inertia(placed, k, inertias[k])
+    if added.shape[0] > 0:
+        add_fluid_inertia(added, placed, np.zeros(6), work, inertias)
     out[:, :] = 0.0
     for moved in range(size):
         if passive[moved] != 0.0:
@@ -402,7 +552,7 @@ def disturbance(model, q, passive, out):
         acc[:] = 0.0
         force[:] = 0.0
         acc[moved] = 1.0
-        solve_motion(model, placed, screws, work, passive, acc, force)
+        solve_motion(model, placed, screws, work, passive, acc, force, inertias.copy())
         for i in range(size):
             if passive[i] != 0.0:
                 out[i, moved] = acc[i]

@@ -89,23 +89,3 @@ def spring_force(
         if (values < 0.0).any():
             raise NonFiniteError(f"{name}: got {values}, expected no negative number")
     return -k * (q - of_joints(robot, "rest", rest)) - d * qd
-
-
-def solve_dense(
-    mass: Array, bias: Array, passive: Array, acc: Array, force: Array
-) -> tuple[Array, Array]:
-    """The same by the mass matrix, for robots with mimic joints, which are no tree of hinges.
-
-    Args:
-        mass: mass matrix, shape (b + n, b + n).
-        bias: forces that all accelerations zero need, shape (b + n,).
-        passive: mask, shape (b + n,).
-        acc: accelerations, given where active.
-        force: forces, given where passive.
-    """
-    p, a = passive != 0.0, passive == 0.0
-    out = acc.copy()
-    if p.any():
-        right = force[p] - bias[p] - mass[np.ix_(p, a)] @ acc[a]
-        out[p] = np.linalg.solve(mass[np.ix_(p, p)], right)
-    return out, np.where(p, force, mass @ out + bias)

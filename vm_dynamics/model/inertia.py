@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vm_dynamics.errors import DimensionError, NonFiniteError
-from vm_dynamics.lie.se3 import Array
+from vm_dynamics.lie.se3 import Array, hat3
 
 # A CAD export prints about six digits; principal moments of a flat plate meet the triangle
 # inequality with equality and may miss it by as much.
@@ -62,6 +62,17 @@ class Inertia:
         """Rotational inertia about the centre of mass, shape (3, 3)."""
         xx, xy, xz, yy, yz, zz = self.moments
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+    @property
+    def matrix(self) -> Array:
+        """Spatial inertia ``[[m, -m c^], [m c^, I_c - m c^ c^]]`` at the origin, shape (6, 6)."""
+        moment = self.mass * hat3(np.array(self.com))
+        out = np.zeros((6, 6))
+        out[:3, :3] = self.mass * np.eye(3)
+        out[:3, 3:] = -moment
+        out[3:, :3] = moment
+        out[3:, 3:] = self.tensor - moment @ hat3(np.array(self.com))
+        return out
 
     def __add__(self, other: Inertia) -> Inertia:
         """Both bodies as one, in the frame that they share."""

@@ -115,6 +115,12 @@ class RobotModel:
             _wide=(b, n),
         )
 
+    @cached_property
+    def body_inertias(self) -> Array:
+        """Spatial inertia of every body in its own frame, base first, shape (nj + 1, 6, 6)."""
+        # writeable, as the packed model: kernels do not take read-only arrays
+        return np.array([inertia.matrix for inertia in self.tree.inertias])
+
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a robot does not change."""
         raise AttributeError(
@@ -188,7 +194,7 @@ class RobotModel:
         return self._changed(self.description.with_locked(locked_positions(joints)))
 
     def _changed(self: Self, description: Description) -> Self:
-        return type(self)(description, self.base_group, self.gravity, self.tip_link)
+        return type(self)(description, *self._content[1:])
 
     def link_frame(self, link: str) -> Frame:
         """Body of a link and the link's pose in the body's frame.
