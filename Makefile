@@ -4,6 +4,7 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -q -n 2
 
 VENV := .venv
+comma := ,
 BIN := $(VENV)/bin
 MADE := $(VENV)/.stamp-venv
 RUN := $(VENV)/.stamp-run
@@ -56,10 +57,13 @@ $(MADE):
 	$(PYTHON) -m venv --clear $(VENV_ARGS) $(VENV)
 	@echo $(PYTHON) > $@
 
+# A sourced ROS has its own rclpy; elsewhere wheels bring it.
+RUN_EXTRAS := $(if $(ROS_DISTRO),plot,plot$(comma)ros)
+
 $(RUN): $(MADE) setup.py setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[$(RUN_EXTRAS)]'
 	@touch $@
 
 $(TEST): $(RUN) requirements-test.txt
-	$(BIN)/python -m pip install --quiet --editable '.[test]' --requirement requirements-test.txt
+	$(BIN)/python -m pip install --quiet --editable '.[$(RUN_EXTRAS),test]' --requirement requirements-test.txt
 	@touch $@

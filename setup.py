@@ -47,6 +47,7 @@ setup(
         # colcon looks for pytest under this name before it runs the tests with it.
         "test": [
             "hypothesis>=6.100",
+            "matplotlib>=3.6",
             "mujoco>=3.2,<5",
             "pin>=4,<5",
             # has wheels for these only; the tests that compare with it are left out elsewhere
@@ -54,6 +55,8 @@ setup(
             "pytest>=7.4",
             "sympy>=1.12",
         ],
+        # Pictures of the commands ccf, atlas and reorient, and of the demo.
+        "plot": ["matplotlib>=3.6"],
         # The real rclpy for machines without a ROS installation. Pinned because the newest
         # wheels belong to another ROS distribution.
         "ros": [

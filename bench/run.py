@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import locomotion
 import quaternion
 import simulation
 from contest import BATCH_JOINTS, OURS, PAIRS, Contest, batch_candidates
@@ -24,7 +25,7 @@ from tqdm import tqdm
 Key = tuple[int | str, str]  # number of joints, or the module that measures, and candidate
 Times = dict[Key, float]  # [s]
 # Each has candidates() by name, rows(times) of them, a TITLE and a HEADER.
-MODULES = (quaternion, simulation)
+MODULES = (quaternion, simulation, locomotion)
 
 RESULTS = Path(__file__).resolve().parent / "results.md"
 SIZES = (3, 7, 14, 30, 100)

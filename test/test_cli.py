@@ -239,7 +239,7 @@ def test_wrong_usage_exits_with_2(arguments, words, capsys):
 def test_help_in_a_process_of_its_own_names_every_command():
     done = subprocess_run("--help", text=True)
     assert done.returncode == 0 and done.stderr == ""
-    for command in ("check", "show", "warmup", "demo"):
+    for command in ("check", "show", "warmup", "demo", "ccf", "atlas", "reorient"):
         assert f"\n    {command} " in done.stdout
 
 

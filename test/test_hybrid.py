@@ -137,12 +137,12 @@ def test_wrong_sets_and_values_are_refused():
         robot.hybrid_dynamics(*state, np.zeros(3), np.zeros(6))
     with pytest.raises(errors.NonFiniteError, match="passive_force"):
         robot.hybrid_dynamics(*state, np.zeros(2), np.full(6, np.nan))
-    with pytest.raises(vm.VmDynamicsError, match="damping.*negative"):
+    with pytest.raises(vm.ParameterError, match="damping.*negative"):
         robot.hybrid_dynamics(*state, np.zeros(2), np.zeros(6), damping=-1.0)
     with pytest.raises(errors.UnknownJointError, match="stiffness.*'elbow'"):
         robot.hybrid_dynamics(*state, np.zeros(2), np.zeros(6), stiffness={"elbow": 1.0})
     for passive in ((), ("base", "joint1", "joint2")):
-        with pytest.raises(errors.DimensionError, match="at least one passive and one active"):
+        with pytest.raises(vm.ParameterError, match="at least one passive and one active"):
             robot.disturbance_jacobian([0.1, 0.2], passive)
     with pytest.raises(errors.NotInGroupError, match="pose"):
         robot.forward_dynamics(2.0 * np.eye(4), *state[1:], [0.0, 0.0])

@@ -21,6 +21,14 @@ from vm_dynamics.errors import (
     UrdfWarning,
     VmDynamicsError,
 )
+from vm_dynamics.locomotion import (
+    Gait,
+    GaitPlane,
+    ccf_map,
+    curvature_atlas,
+    gait_displacement,
+    plan_reorientation,
+)
 from vm_dynamics.robot import METHODS, Robot, load
 from vm_dynamics.simulation import INTEGRATORS, Command, State, Trajectory, simulate
 from vm_dynamics.submerged import SubmergedRobot, submerge
@@ -33,6 +41,8 @@ __all__ = [
     "Command",
     "DimensionError",
     "DivergedError",
+    "Gait",
+    "GaitPlane",
     "Hamel",
     "Hydrodynamics",
     "LinkWrench",
@@ -53,8 +63,12 @@ __all__ = [
     "UrdfError",
     "UrdfWarning",
     "VmDynamicsError",
+    "ccf_map",
+    "curvature_atlas",
+    "gait_displacement",
     "lie",
     "load",
+    "plan_reorientation",
     "simulate",
     "submerge",
 ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vm_dynamics.errors import UrdfWarning, VmDynamicsError
+from vm_dynamics.locomotion.commands import add_commands
 
 if TYPE_CHECKING:
     from vm_dynamics.model.check import Problem
@@ -84,7 +85,15 @@ def _parser() -> argparse.ArgumentParser:
         "--duration", type=float, default=2.0, metavar="S", help="simulated time [%(default)s s]"
     )
     demo.set_defaults(run=_demo)
+
+    add_commands(commands, _robot_file)
     return parser
+
+
+def _robot_file(name: str) -> Path:
+    from vm_dynamics.paths import robot_file
+
+    return robot_file(name)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -34,7 +34,7 @@ from vm_dynamics.dynamics.lagrange_poincare import Matrices
 from vm_dynamics.dynamics.loads import LinkWrench, check_wrenches, joint_friction, loads_of
 from vm_dynamics.dynamics.matrices import RobotMatrices
 from vm_dynamics.dynamics.quasi_coordinates import FreeFloating, QuasiCoordinates
-from vm_dynamics.errors import DimensionError, UnknownMethodError
+from vm_dynamics.errors import ParameterError, UnknownMethodError
 from vm_dynamics.lie import DisplacementGroup, group
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
@@ -262,7 +262,7 @@ class Robot(RobotMatrices):
         mask = passive_mask(self, passive)
         p, a = mask != 0.0, mask == 0.0
         if not (p.any() and a.any()):
-            raise DimensionError(
+            raise ParameterError(
                 f"passive: got {sorted(passive)}, expected at least one passive and one active "
                 "degree of freedom"
             )
@@ -392,6 +392,7 @@ def load(
     *,
     tip_link: str | None = None,
     locked_joints: Any = (),
+    root_link: str | None = None,
     pitch: float | None = None,
     strict: bool = True,
 ) -> Robot:
@@ -405,6 +406,8 @@ def load(
         gravity: acceleration of free fall in the world frame, shape (3,) [m/s^2].
         tip_link: the link that tip wrenches act on; the last one unless given.
         locked_joints: joints to fix: a mapping of names to positions, or names, fixed at zero.
+        root_link: a link to take for the root, whose frame is {1}; all that is inboard of it, as
+            a massless ``odom`` or another vehicle, is left out.
         pitch: advance of the helical base group H [m/rad].
         strict: whether principal moments of inertia that violate the triangle inequality are an
             error; else a warning, as long as the mass matrix is positive definite.
@@ -414,6 +417,8 @@ def load(
     """
     reading = read(urdf, strict=strict)
     description = reading.description
+    if root_link is not None and root_link != description.root:
+        description = description.with_root(root_link)
     positions = locked_positions(locked_joints)
     if positions:
         description = description.with_locked(positions)

@@ -63,15 +63,17 @@ class EntryPoint:
     Attributes:
         run: the compiled function, which refuses other types; before it is compiled, all.
         name: name of the kernel.
+        module: where it is defined.
     """
 
-    __slots__ = ("_dispatcher", "_signature", "name", "run")
+    __slots__ = ("_dispatcher", "_signature", "module", "name", "run")
 
     def __init__(self, function: Callable, signature: str) -> None:
         """Remember what to compile."""
         self._dispatcher = jit(function)
         self._signature = signature
         self.name = function.__name__
+        self.module = function.__module__
         self.run: Any = _not_compiled
 
     def compile(self) -> None:
@@ -88,6 +90,11 @@ class EntryPoint:
 
 
 ENTRY_POINTS: list[EntryPoint] = []
+
+
+def entries_of(package: str) -> list[EntryPoint]:
+    """Entry points of all modules of a package that were imported."""
+    return [point for point in ENTRY_POINTS if point.module.startswith(f"{package}.")]
 
 
 def entry(signature: str) -> Callable[[Callable], EntryPoint]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vm_dynamics.errors import DimensionError, NonFiniteError, UnknownJointError
+from vm_dynamics.errors import DimensionError, ParameterError, UnknownJointError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import RobotModel, vector
 
@@ -87,5 +87,5 @@ def spring_force(
     d = of_joints(robot, "damping", damping)
     for name, values in (("stiffness", k), ("damping", d)):
         if (values < 0.0).any():
-            raise NonFiniteError(f"{name}: got {values}, expected no negative number")
+            raise ParameterError(f"{name}: got {values}, expected no negative number")
     return -k * (q - of_joints(robot, "rest", rest)) - d * qd

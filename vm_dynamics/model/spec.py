@@ -10,6 +10,7 @@ import numpy as np
 
 from vm_dynamics.errors import (
     DimensionError,
+    MimicError,
     NonFiniteError,
     UnknownJointError,
     UnknownLinkError,
@@ -124,6 +125,24 @@ class Description:
             replace(x, inertia=x.inertia + payload) if x.name == link else x for x in self.links
         )
         return replace(self, links=links)
+
+    def with_root(self, link: str) -> Description:
+        """The part of the robot from a link on, which becomes the root."""
+        if link not in self.link_names:
+            raise UnknownLinkError("root_link", link, self.link_names)
+        kept, joints = {link}, []
+        for joint in self.joints:  # parents come before their children
+            if joint.parent in kept:
+                kept.add(joint.child)
+                joints.append(joint)
+        for joint in joints:
+            if joint.mimic is not None and joint.mimic.driver not in {j.name for j in joints}:
+                raise MimicError(
+                    f"joint {joint.name!r} mimics {joint.mimic.driver!r}, which is inboard of the "
+                    f"new root link {link!r}"
+                )
+        links = tuple(x for x in self.links if x.name in kept)
+        return replace(self, root=link, links=links, joints=tuple(joints))
 
     def with_locked(self, positions: dict[str, float]) -> Description:
         """The same robot with joints fixed at positions [rad or m]; followers are fixed too."""

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locomotion: curvature maps, gaits, what they do to the base, and how to turn it."""
+
+from vm_dynamics.locomotion.areas import FrameWarning
+from vm_dynamics.locomotion.atlas import AtlasEntry, CurvatureAtlas, curvature_atlas
+from vm_dynamics.locomotion.ccf import CurvatureMap, ccf_map
+from vm_dynamics.locomotion.displacement import (
+    Comparison,
+    Displacement,
+    base_motion,
+    gait_displacement,
+)
+from vm_dynamics.locomotion.gaits import Gait, GaitSamples
+from vm_dynamics.locomotion.loops import JointLimits
+from vm_dynamics.locomotion.planes import MAP_FRAMES, GaitPlane, LimitsWarning
+from vm_dynamics.locomotion.reorientation import ReorientationPlan, plan_reorientation
+
+__all__ = [
+    "MAP_FRAMES",
+    "AtlasEntry",
+    "Comparison",
+    "CurvatureAtlas",
+    "CurvatureMap",
+    "Displacement",
+    "FrameWarning",
+    "Gait",
+    "GaitPlane",
+    "GaitSamples",
+    "JointLimits",
+    "LimitsWarning",
+    "ReorientationPlan",
+    "base_motion",
+    "ccf_map",
+    "curvature_atlas",
+    "gait_displacement",
+    "plan_reorientation",
+]

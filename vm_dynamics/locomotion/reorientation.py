@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plan closed motions of the joints that turn a free base, without any force on it.
+
+Implements: the inverse of [Mishra2022] section V-B; none of the papers has it. It starts from the
+curvature, as :func:`curvature_atlas` shows it, and refines with the exact eq. (69).
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vm_dynamics.errors import DimensionError, NotInGroupError, ParameterError
+from vm_dynamics.lie.groups import check_pose
+from vm_dynamics.lie.se3 import Array, exp, log
+from vm_dynamics.locomotion.displacement import gait_displacement
+from vm_dynamics.locomotion.gaits import Gait
+from vm_dynamics.locomotion.loops import Attempt, JointLimits, Loop, LoopSearch
+from vm_dynamics.locomotion.planes import require_rotation
+from vm_dynamics.model.robot_model import vector
+from vm_dynamics.robot import Robot
+
+TOLERANCE = np.radians(0.5)
+# The search ends when it is this much better than asked, for the check is exact.
+SEARCHED = 0.1
+MOST_LOOPS = 50
+# A joint without limits is taken to be able to do this much.
+UNLIMITED_REACH = np.pi  # [rad or m] either way of q0
+UNLIMITED_SPEED = 1.0  # [rad/s or m/s]
+# Part of a loop that starting takes in time, and stopping too.
+RAMP = 0.5
+# Velocities stay below their limits by this factor, between samples too.
+CAREFUL = 0.995
+STILL = 1e-9  # [rad]: no rotation at all
+TINY = 1e-3  # [s]: a loop that takes less does not move
+NEAR_LIMIT = 0.02  # [rad or m]
+
+
+@dataclass(frozen=True, eq=False)
+class ReorientationPlan:
+    """A closed joint path that turns the base; made by :func:`plan_reorientation`.
+
+    Attributes:
+        joint_names: the robot's joints.
+        path: the path, at rest at both ends: ``plan.path.position(t)``, ``.velocity(t)``,
+            ``.sample(count)``. None if there is nothing to move.
+        duration: [s].
+        loops: how many times it goes around.
+        wanted: the wanted rotation, shape (3, 3).
+        rotation: the rotation that it gives, by ``integrate``, shape (3, 3).
+        displacement: the whole motion of the base, shape (4, 4).
+        error: angle between the two rotations [rad].
+        reached: whether the error is within the tolerance.
+        reason: why it is not reached, or how it is.
+        notes: what was assumed, such as limits for joints without any.
+    """
+
+    joint_names: tuple[str, ...]
+    path: Gait | None
+    duration: float
+    loops: int
+    wanted: Array
+    rotation: Array
+    displacement: Array
+    error: float
+    reached: bool
+    reason: str
+    notes: tuple[str, ...]
+
+    def save_csv(self, path: str | os.PathLike[str], rate: float = 100.0) -> Path:
+        """Write times, positions and velocities as a table.
+
+        Args:
+            path: the file.
+            rate: rows a second [Hz]; the last row is at the end.
+        """
+        if not (np.isfinite(rate) and rate > 0.0):
+            raise ParameterError(f"rate: got {rate!r}, expected a number above zero [Hz]")
+        if self.path is None:
+            raise ParameterError("plan: nothing moves, so there is nothing to write")
+        rows = self.path.sample(2 + int(self.duration * rate))
+        file = Path(path)
+        with file.open("w", newline="", encoding="utf-8") as stream:
+            table = csv.writer(stream)
+            speeds = (f"{name}_velocity" for name in self.joint_names)
+            table.writerow(["time", *self.joint_names, *speeds])
+            for t, q, qd in zip(*rows, strict=True):
+                table.writerow([f"{x:.9g}" for x in (t, *q, *qd)])
+        return file
+
+
+def plan_reorientation(
+    robot: Robot,
+    q0: Any,
+    rotation: Any,
+    *,
+    limits: Any = None,
+    tolerance: float = TOLERANCE,
+    max_loops: int = MOST_LOOPS,
+) -> ReorientationPlan:
+    """A closed joint path that turns the free base by a rotation, at zero momentum.
+
+    Args:
+        robot: the robot; its base group must turn.
+        q0: where the joints start and end, shape (n,).
+        rotation: wanted orientation of the base after the motion in the base before it: a
+            rotation matrix, shape (3, 3), or a rotation vector, shape (3,) [rad].
+        limits: position and velocity limits, a :class:`JointLimits` or three of numbers or
+            arrays; the robot's own unless given.
+        tolerance: angle that the base may be off [rad].
+        max_loops: how often the joints may go around.
+
+    Returns:
+        The plan; ``plan.reached`` says whether it does what was asked, ``plan.reason`` why not.
+
+    Raises:
+        ParameterError: the base cannot turn, or not about that axis; q0 is beyond the limits.
+    """
+    axes = require_rotation(robot.base_group)
+    start = vector("q0", q0, robot.n)
+    wanted = _wanted(robot, rotation, axes)
+    if not (np.isfinite(tolerance) and tolerance > 0.0):
+        raise ParameterError(f"tolerance: got {tolerance!r}, expected an angle above zero [rad]")
+    if max_loops < 1:
+        raise ParameterError(f"max_loops: got {max_loops}, expected at least 1")
+    bounds, notes = _limits(robot, start, limits)
+    if np.linalg.norm(wanted) < STILL:
+        return _plan(robot, None, 0, bounds, wanted, tolerance, "nothing to turn", notes)
+    search = LoopSearch(robot, start, bounds)
+    loops, best = _search(search, wanted, tolerance, max_loops)
+    if best is None:
+        reason = "fewer than two joints can move within their limits, so there is no loop"
+        return _plan(robot, None, 0, bounds, wanted, tolerance, reason, notes)
+    if _slowness(best.loop, bounds) < TINY:
+        reason = "no loop of the joints that starts at q0 turns the base about that axis"
+        return _plan(robot, None, 0, bounds, wanted, tolerance, reason, notes)
+    plan = _plan(robot, best.loop, loops, bounds, wanted, tolerance, _loops(loops), notes)
+    if plan.reached:
+        return plan
+    return replace(plan, reason=_why_not(robot, plan, best.loop, bounds, max_loops))
+
+
+def _search(
+    search: LoopSearch, wanted: Array, tolerance: float, max_loops: int
+) -> tuple[int, Attempt | None]:
+    """Number of loops and the loop; the fewest that reach it, or the nearest that was found.
+
+    Loops add up: k of them turn by ``wanted`` when each turns by ``wanted / k``, exactly, for
+    all have the same axis.
+    """
+    angle = float(np.linalg.norm(wanted))
+    best: tuple[float, int, Attempt] | None = None
+    loops = 1
+    while True:
+        goal = wanted / loops
+        guesses = search.guesses(goal)
+        if best is not None:  # the one that was nearest leads on, few others are worth their time
+            guesses = [best[2].coefficients, *guesses[:2]]
+        found = [search.refine(guess, goal) for guess in guesses]
+        if not found:
+            return 0, None
+        good = [a for a in found if loops * a.error < SEARCHED * tolerance]
+        if good:
+            return loops, min(good, key=lambda a: _slowness(a.loop, search.limits))
+        nearest = min(found, key=lambda a: a.error)
+        off = min(loops * nearest.error, angle)
+        if best is None or off < best[0]:
+            best = off, loops, nearest
+        if loops >= max_loops:
+            return best[1], best[2]
+        per_loop = max(float(nearest.turn @ wanted) / angle, 1e-9)
+        loops = min(max_loops, max(loops + 1, int(np.ceil(min(angle / per_loop, max_loops)))))
+
+
+def _slowness(loop: Loop, limits: JointLimits) -> float:
+    """Time of one loop at the velocity limits [s]."""
+    speed = abs(loop.slope(np.linspace(0.0, 1.0, 400))).max(axis=0)
+    moving = speed > 0.0
+    return float((speed[moving] / limits.velocity[moving]).max(initial=0.0))
+
+
+def _plan(
+    robot: Robot,
+    loop: Loop | None,
+    loops: int,
+    limits: JointLimits,
+    wanted: Array,
+    tolerance: float,
+    reason: str,
+    notes: tuple[str, ...],
+) -> ReorientationPlan:
+    """The loop with its timing, checked by exact integration."""
+    path = None if loop is None else _timed(loop, loops, limits)
+    pose = np.eye(4) if path is None else gait_displacement(robot, path, tolerance=1e-7).pose
+    target = exp(np.concatenate((np.zeros(3), wanted)))
+    error = float(np.linalg.norm(log(_pose(target[:3, :3].T @ pose[:3, :3]))[3:]))
+    return ReorientationPlan(
+        joint_names=robot.joint_names,
+        path=path,
+        duration=0.0 if path is None else path.duration,
+        loops=loops,
+        wanted=target[:3, :3],
+        rotation=pose[:3, :3],
+        displacement=pose,
+        error=error,
+        reached=bool(error <= tolerance),
+        reason=reason,
+        notes=notes,
+    )
+
+
+def _timed(loop: Loop, loops: int, limits: JointLimits) -> Gait:
+    """The loops in time: at rest at both ends, in between as fast as the slowest joint may.
+
+    The phase goes at a constant rate, which it takes on and gives up as ``x^2 (3 - 2 x)``.
+    """
+    rate = CAREFUL / _slowness(loop, limits)
+    ramp = RAMP / rate
+    T = loops / rate + ramp
+
+    def phase(t: Array) -> tuple[Array, Array]:
+        left = np.minimum(t, T - t)  # the end is the beginning backwards
+        x = np.clip(left / ramp, 0.0, 1.0)
+        gone = rate * (ramp * x**3 * (1.0 - 0.5 * x) + np.maximum(left - ramp, 0.0))
+        return np.where(t <= 0.5 * T, gone, loops - gone), rate * x**2 * (3.0 - 2.0 * x)
+
+    def velocity(t: Array) -> Array:
+        s, pace = phase(t)
+        return np.asarray(loop.slope(s) * pace[:, None])
+
+    breaks = (0.0, ramp, T - ramp, T)
+    return Gait(T, None, breaks, lambda t: loop.position(phase(t)[0]), velocity)
+
+
+def _wanted(robot: Robot, rotation: Any, axes: Array) -> Array:
+    """The wanted rotation vector, shape (3,)."""
+    try:
+        given = np.array(rotation, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DimensionError(f"rotation: got {rotation!r}, expected numbers") from error
+    if given.shape == (3,):
+        given = exp(np.concatenate((np.zeros(3), vector("rotation", given, 3))))[:3, :3]
+    if given.shape != (3, 3):
+        raise DimensionError(
+            f"rotation: got shape {given.shape}, expected a rotation matrix, (3, 3), or a "
+            "rotation vector, (3,)"
+        )
+    pose = np.eye(4)
+    pose[:3, :3] = given
+    try:
+        wanted = log(check_pose(pose))[3:]
+    except NotInGroupError:
+        raise ParameterError(f"rotation: not a rotation matrix:\n{given}") from None
+    across = wanted - axes @ (axes.T @ wanted)
+    if np.linalg.norm(across) > 1e-9:
+        raise ParameterError(
+            f"rotation: about {np.round(wanted / np.linalg.norm(wanted), 4)}, but a base "
+            f"{robot.base_group.name} turns about {np.round(axes.T, 4).tolist()} only"
+        )
+    return wanted
+
+
+def _limits(robot: Robot, q0: Array, limits: Any) -> tuple[JointLimits, tuple[str, ...]]:
+    """Finite limits, and what had to be assumed for them."""
+    given = limits
+    if given is None:
+        given = robot.lower_limits, robot.upper_limits, robot.velocity_limits
+    try:
+        lower, upper, speed = (
+            np.broadcast_to(np.asarray(x, dtype=float), (robot.n,)).copy() for x in given
+        )
+    except (TypeError, ValueError) as error:
+        raise DimensionError(
+            f"limits: got {limits!r}, expected lower, upper and velocity limits, each a number or "
+            f"shape ({robot.n},)"
+        ) from error
+    if np.isnan([lower, upper, speed]).any() or (speed < 0.0).any():
+        raise ParameterError("limits: expected numbers, and velocities not below zero")
+    beyond = (q0 < lower) | (q0 > upper)
+    if beyond.any():
+        name = robot.joint_names[int(np.argmax(beyond))]
+        i = robot.joint_names.index(name)
+        raise ParameterError(
+            f"q0: {name} is at {q0[i]:.4g}, expected it within its limits, {lower[i]:.4g} to "
+            f"{upper[i]:.4g}"
+        )
+    notes = []
+    if np.isinf([lower, upper]).any():
+        notes.append("joints without position limits stay within half a turn of q0")
+    for bound, cap in ((lower, q0 - UNLIMITED_REACH), (upper, q0 + UNLIMITED_REACH)):
+        bound[:] = np.where(np.isinf(bound), cap, bound)
+    if np.isinf(speed).any():
+        speed[np.isinf(speed)] = UNLIMITED_SPEED
+        notes.append(f"joints without velocity limits move at most {UNLIMITED_SPEED:g} rad/s")
+    return JointLimits(lower, upper, speed), tuple(notes)
+
+
+def _why_not(
+    robot: Robot, plan: ReorientationPlan, loop: Loop, limits: JointLimits, max_loops: int
+) -> str:
+    """What was reached, and what kept the plan from more."""
+    wanted = log(_pose(plan.wanted))[3:]
+    turned = log(_pose(plan.rotation))[3:]
+    axis = wanted / np.linalg.norm(wanted)
+    q = loop.position(np.linspace(0.0, 1.0, 400))
+    low, high = q.min(axis=0) - limits.lower, limits.upper - q.max(axis=0)
+    tight = [
+        name
+        for name, a, b in zip(robot.joint_names, low, high, strict=True)
+        if min(a, b) < NEAR_LIMIT
+    ]
+    said = (
+        f"{_loops(plan.loops)} turn the base by {np.degrees(turned @ axis):.2f} of the wanted "
+        f"{np.degrees(np.linalg.norm(wanted)):.2f} degrees about its axis, "
+        f"{np.degrees(plan.error):.2f} degrees off in all"
+    )
+    if tight:
+        return f"{said}; the position limits of {', '.join(tight)} allow no larger loops"
+    if plan.loops >= max_loops:
+        return f"{said}; that takes more than max_loops = {max_loops}"
+    return f"{said}; the search found no better loop"
+
+
+def _loops(number: int) -> str:
+    return f"{number} loop{'' if number == 1 else 's'}"
+
+
+def _pose(rotation: Array) -> Array:
+    out = np.eye(4)
+    out[:3, :3] = rotation
+    return out
