@@ -2,6 +2,7 @@
 """Dynamics, observation and control of robots whose base moves."""
 
 from vm_dynamics import lie
+from vm_dynamics.control import ComputedTorque, MomentumCompensator, PoseControl, ReactionMode
 from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
 from vm_dynamics.dynamics.loads import LinkWrench
 from vm_dynamics.dynamics.matrices import Hamel
@@ -21,6 +22,13 @@ from vm_dynamics.errors import (
     UrdfWarning,
     VmDynamicsError,
 )
+from vm_dynamics.estimation import (
+    OBSERVERS,
+    AlphaBetaObserver,
+    DifferentiatedPose,
+    InvariantEkf,
+    LieGroupObserver,
+)
 from vm_dynamics.locomotion import (
     Gait,
     GaitPlane,
@@ -37,19 +45,28 @@ __version__ = "0.1.0"
 __all__ = [
     "INTEGRATORS",
     "METHODS",
+    "OBSERVERS",
     "Allocation",
+    "AlphaBetaObserver",
     "Command",
+    "ComputedTorque",
+    "DifferentiatedPose",
     "DimensionError",
     "DivergedError",
     "Gait",
     "GaitPlane",
     "Hamel",
     "Hydrodynamics",
+    "InvariantEkf",
+    "LieGroupObserver",
     "LinkWrench",
+    "MomentumCompensator",
     "NonFiniteError",
     "ParameterError",
+    "PoseControl",
     "Propulsion",
     "QuaternionModel",
+    "ReactionMode",
     "Robot",
     "Rotor",
     "State",

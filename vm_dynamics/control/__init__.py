@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controllers for robots whose base moves: plain objects with a ``step`` each."""
+
+from vm_dynamics.control.compensator import Compensation, MomentumCompensator
+from vm_dynamics.control.computed_torque import ComputedTorque, FlightCommand
+from vm_dynamics.control.limits import JointLimits
+from vm_dynamics.control.pose_control import PoseCommand, PoseControl
+from vm_dynamics.control.reaction_mode import ReactionCommand, ReactionMode
+
+__all__ = [
+    "Compensation",
+    "ComputedTorque",
+    "FlightCommand",
+    "JointLimits",
+    "MomentumCompensator",
+    "PoseCommand",
+    "PoseControl",
+    "ReactionCommand",
+    "ReactionMode",
+]

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observers of the base velocity of a robot whose base moves, behind one interface."""
+
+from vm_dynamics.estimation.alpha_beta import AlphaBetaObserver
+from vm_dynamics.estimation.differentiated_pose import DifferentiatedPose
+from vm_dynamics.estimation.invariant_ekf import InvariantEkf
+from vm_dynamics.estimation.lie_group import LieGroupObserver
+from vm_dynamics.estimation.observer import Observer, Status
+
+OBSERVERS: dict[str, type[Observer]] = {
+    "lie_group": LieGroupObserver,
+    "alpha_beta": AlphaBetaObserver,
+    "invariant_ekf": InvariantEkf,
+    "differentiated_pose": DifferentiatedPose,
+}
+
+__all__ = [
+    "OBSERVERS",
+    "AlphaBetaObserver",
+    "DifferentiatedPose",
+    "InvariantEkf",
+    "LieGroupObserver",
+    "Observer",
+    "Status",
+]
