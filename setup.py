@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 
 NAME = "vm_dynamics"
 ROS_MESSAGES = "5.3.6"
+NODES = ("dynamics_node", "observer_node", "compensator_node", "ccf_node")
 
 
 def shared(folder):
@@ -71,6 +72,11 @@ setup(
             f"ros-visualization-msgs=={ROS_MESSAGES}",
         ],
     },
-    entry_points={"console_scripts": [f"{NAME} = {NAME}.cli:main"]},
+    entry_points={
+        "console_scripts": [
+            f"{NAME} = {NAME}.cli:main",
+            *(f"{node} = {NAME}.ros.{node}:main" for node in NODES),
+        ]
+    },
     zip_safe=True,
 )

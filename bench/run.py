@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import control
+import estimation
 import locomotion
 import quaternion
+import ros
 import simulation
 from contest import BATCH_JOINTS, OURS, PAIRS, Contest, batch_candidates
 from report import Row, machine, microseconds, overview, table
@@ -25,7 +28,7 @@ from tqdm import tqdm
 Key = tuple[int | str, str]  # number of joints, or the module that measures, and candidate
 Times = dict[Key, float]  # [s]
 # Each has candidates() by name, rows(times) of them, a TITLE and a HEADER.
-MODULES = (quaternion, simulation, locomotion)
+MODULES = (quaternion, simulation, estimation, control, locomotion)
 
 RESULTS = Path(__file__).resolve().parent / "results.md"
 SIZES = (3, 7, 14, 30, 100)
@@ -195,6 +198,8 @@ def measure(sizes: Sequence[int], rounds: int, *, full: bool) -> Results:
         Section(module.TITLE, module.HEADER, module.rows(of_module(times, module.__name__)))
         for module in MODULES
     ]
+    if full:
+        results.sections.append(Section(ros.TITLE, ros.HEADER, ros.measure()))
     header = ("wall time of a fresh process", "figure", "bar", "verdict")
     results.sections.append(Section("Start-up", header, startup))
     return results

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compensator_node as a process on real DDS: the library's torques, and zeros when in doubt."""
+
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import ROBOTS, text
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from lifecycle_msgs.msg import Transition
+from nav_msgs.msg import Odometry
+from ros_graph import Graph, joint_state
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+import vm_dynamics as vm
+from vm_dynamics.control import ComputedTorque, MomentumCompensator, ReactionMode
+from vm_dynamics.ros.messages import fill_pose, fill_twist, to_stamp
+from vm_dynamics.ros.node import COMMAND, SENSOR
+
+SAME = 1e-9  # the same kernels in another process; stamps and poses travel as messages
+Q = np.linspace(0.3, 0.9, 7)
+QD = np.linspace(-0.1, 0.1, 7)
+MU = np.array([0.01, -0.02, 0.015, 0.1, 0.05, -0.08])
+ON = {"require_enable": False, "diagnostics_rate": 10.0}
+
+
+class Bench:
+    """A compensator node, and all that it listens to."""
+
+    def __init__(self, folder, parameters, robot="satellite_arm7", gravity=(0.0, 0.0, 0.0)):
+        self.graph = Graph(folder)
+        self.robot = vm.load(text(robot), gravity=gravity)
+        self.process = self.graph.start("compensator_node", parameters=parameters)
+        self.description = self.graph.describe(text(robot))
+        self.joints = self.graph.joints()
+        node = self.graph.node
+        self.velocities = node.create_publisher(TwistStamped, "locked_velocity", SENSOR)
+        self.odometry = node.create_publisher(Odometry, "odom", SENSOR)
+        self.targets = node.create_publisher(JointTrajectoryPoint, "target", COMMAND)
+        self.aims = {
+            name: node.create_publisher(PoseStamped, name, COMMAND)
+            for name in ("base_target", "tool_target")
+        }
+        self.commands = self.graph.collect(Float64MultiArray, "compensator_node/commands", COMMAND)
+        self.q, self.qd, self.mu = Q[: self.robot.n], QD[: self.robot.n], MU.copy()
+        self.g, self.V = vm.lie.SE3.exp([0.1, 0.2, 0.3, 0.2, -0.1, 0.3]), 0.1 * MU
+
+    def close(self):
+        self.graph.close()
+
+    def feed(self, *, joints=True, velocity=True, odom=True, age=0):
+        """Send the state of now, or of ``age`` nanoseconds ago."""
+        stamp = to_stamp(self.graph.node.get_clock().now().nanoseconds - age)
+        if velocity:
+            message = TwistStamped()
+            message.header.stamp = stamp
+            message.header.frame_id = self.robot.root_link
+            fill_twist(message.twist, self.mu)
+            self.velocities.publish(message)
+        if odom:
+            message = Odometry(child_frame_id=self.robot.root_link)
+            message.header.stamp = stamp
+            fill_pose(message.pose.pose, self.g)
+            fill_twist(message.twist.twist, self.V)
+            self.odometry.publish(message)
+        if joints:
+            self.joints.publish(joint_state(self.robot, self.q, self.qd, stamp=stamp))
+
+    def last(self):
+        return np.array(self.commands[-1].data) if self.commands else None
+
+    def gives(self, tau):
+        """Whether the last command is this one."""
+        return self.commands and abs(self.last() - tau).max() <= SAME * max(abs(tau).max(), 1.0)
+
+    def quiet(self, seconds, **options):
+        """Feed for a while and return the commands of that time."""
+        self.graph.spin(0.1)
+        self.commands.clear()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.feed(**options)
+            self.graph.spin(0.01)
+        return [np.array(c.data) for c in self.commands]
+
+    def enable(self, on):
+        return self.graph.call(SetBool, "/compensator_node/enable", SetBool.Request(data=on))
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = []
+
+    def make(parameters, **options):
+        made.append(Bench(tmp_path, parameters, **options))
+        return made[-1]
+
+    yield make
+    for item in made:
+        item.close()
+
+
+@pytest.mark.parametrize("law", [1, 2])
+def test_momentum_compensation_is_that_of_the_library(bench, law):
+    setup = bench(
+        {
+            **ON,
+            "law": law,
+            "gains.stiffness": 30.0,
+            "gains.stiffness_of": ["joint2=50.0"],
+            "joints": [f"joint{i}" for i in (7, 6, 5, 4, 3, 2, 1)],
+        }
+    )
+    stiffness = {name: 30.0 for name in setup.robot.joint_names} | {"joint2": 50.0}
+    controller = MomentumCompensator(setup.robot, stiffness, 10.0, law=law)
+    target = Q + 0.05
+    controller.set_target(target)
+    expected = controller.step(setup.q, setup.qd, setup.mu).tau[::-1]
+    point = JointTrajectoryPoint(positions=target[::-1].tolist())
+
+    def feed():
+        setup.targets.publish(point)
+        setup.feed()
+
+    setup.graph.until(lambda: setup.gives(expected), "the library's torques", each=feed)
+    named = setup.graph.collect(JointState, "compensator_node/torques", COMMAND)
+    setup.graph.until(lambda: named, "torques by name", each=feed)
+    setup.graph.until(
+        lambda: np.allclose(named[-1].effort, expected, atol=1e-9), "the same", each=feed
+    )
+    assert named[-1].name == [f"joint{i}" for i in (7, 6, 5, 4, 3, 2, 1)]
+
+
+def test_a_plain_pd_law_needs_no_estimate_and_holds_where_it_began(bench):
+    setup = bench({**ON, "law": 0})
+    controller = MomentumCompensator(setup.robot, 20.0, 10.0)
+    controller.set_target(Q)
+    expected = controller.step(Q, QD, np.zeros(6)).tau
+    assert expected[0] == pytest.approx(-10.0 * QD[0]), "damping alone"
+    setup.graph.until(
+        lambda: setup.gives(expected), "a PD law", each=lambda: setup.feed(velocity=False)
+    )
+
+
+def test_no_torque_until_enabled_and_none_after_disabling(bench):
+    setup = bench({"diagnostics_rate": 10.0})
+    setup.graph.until(
+        lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
+    )
+    assert setup.quiet(0.5) == [], "not enabled: silent"
+    assert setup.enable(True).success
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    assert setup.enable(False).success
+    setup.graph.until(lambda: not setup.last().any(), "zero", each=setup.feed)
+    assert setup.quiet(0.5) == [], "silent again"
+
+
+def zero_after(setup, **options):
+    """Run well, then feed with something amiss until the torques are zero."""
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    start = time.monotonic()
+    setup.graph.until(
+        lambda: not setup.last().any(), f"zero with {options}", each=lambda: setup.feed(**options)
+    )
+    took = time.monotonic() - start
+    assert not any(c.any() for c in setup.quiet(0.4, **options)), "and it stays zero"
+    return took
+
+
+def test_torques_stop_when_an_input_is_missing_or_old(bench):
+    setup = bench(ON)
+    for options in (
+        dict(joints=False),
+        dict(velocity=False),
+        dict(age=200_000_000),
+    ):
+        # 0.1 s, and what a busy machine adds
+        assert zero_after(setup, **options) < 1.0
+    setup.graph.until(lambda: setup.last().any(), "torque again", each=setup.feed)
+
+
+def test_zeros_come_on_deactivation_and_at_the_end(bench):
+    setup = bench(ON)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+        assert setup.graph.transition(setup.process, Transition.TRANSITION_DEACTIVATE)
+        setup.graph.until(lambda: not setup.last().any(), "zero on deactivation")
+        assert setup.quiet(0.3) == []
+        assert setup.graph.transition(setup.process, Transition.TRANSITION_ACTIVATE)
+        setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+        setup.process.process.send_signal(number)
+        setup.graph.until(lambda: not setup.last().any(), "zero at the end")
+        assert setup.process.process.wait(30) == 0
+        assert "Traceback" not in setup.process.output
+        setup.commands.clear()
+        setup.process = setup.graph.start("compensator_node", parameters=ON)
+
+
+def test_efforts_never_leave_the_limits_of_the_urdf(bench):
+    setup = bench({**ON, "gains.stiffness": 1e6, "effort_scale": 0.5})
+    point = JointTrajectoryPoint(positions=(Q + 1.0).tolist())
+
+    def feed():
+        setup.targets.publish(point)
+        setup.feed()
+
+    limit = 0.5 * setup.robot.effort_limits
+    # a limit of speed or position may ask for less
+    setup.graph.until(
+        lambda: setup.commands and (abs(setup.last()) >= limit - 1e-12).any(), "a limit", each=feed
+    )
+    assert all((abs(np.array(c.data)) <= limit + 1e-12).all() for c in setup.commands)
+
+
+def test_bad_input_is_counted_and_never_makes_nan(bench):
+    setup = bench(ON)
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    nan = float("nan")
+
+    def twist(**changes):
+        message = TwistStamped()
+        message.header.stamp = setup.graph.now()
+        message.header.frame_id = changes.pop("frame", setup.robot.root_link)
+        fill_twist(message.twist, changes.pop("V", MU))
+        setup.velocities.publish(message)
+
+    good = joint_state(setup.robot, Q, QD)
+
+    def joints(**changes):
+        message = joint_state(setup.robot, Q, QD, stamp=setup.graph.now())
+        for key, value in changes.items():
+            setattr(message, key, value)
+        setup.joints.publish(message)
+
+    bad = {
+        "bad locked_velocity": lambda: (twist(V=np.full(6, nan)), twist(frame="moon")),
+        "bad target": lambda: [
+            setup.targets.publish(JointTrajectoryPoint(positions=p)) for p in ([nan] * 7, [1.0])
+        ],
+        "missing joints": lambda: joints(name=["a"], position=[0.0], velocity=[0.0]),
+        "duplicate names": lambda: joints(name=["joint1"] * 7),
+        "lengths": lambda: joints(position=good.position[:3]),
+        "not finite": lambda: joints(position=[nan] * 7),
+        "no velocity": lambda: joints(velocity=[]),
+    }
+    for kind, send in bad.items():
+        setup.graph.until(
+            lambda k=kind: int(setup.graph.values(setup.process).get(f"count: {k}", 0)) > 0,
+            f"count of {kind}",
+            each=lambda s=send: (s(), setup.feed()),
+        )
+    assert all(np.isfinite(c.data).all() for c in setup.commands)
+    setup.commands.clear()
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "all well", each=setup.feed)
+
+
+def test_another_description_stops_the_torques_until_enabled_again(bench):
+    from std_msgs.msg import String
+
+    setup = bench({"diagnostics_rate": 10.0})
+    setup.graph.until(
+        lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
+    )
+    setup.enable(True)
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    heavier = text("satellite_arm7").replace('mass value="276"', 'mass value="300"')
+    setup.description.publish(String(data=heavier or text("satellite_arm7")))
+    setup.description.publish(String(data=text("lwr_floating")))
+    setup.graph.until(lambda: not setup.last().any(), "zero", each=setup.feed)
+    assert setup.quiet(0.3) == []
+
+
+def test_computed_torque_and_its_thrusts_are_those_of_the_library(bench):
+    propulsion_file = ROBOTS / "hexa_arm2.yaml"
+    gains = {
+        "gains.stiffness": 0.0,
+        "gains.damping": 0.0,
+        "gains.stiffness_of": ["z=30", "roll=40", "pitch=40", "yaw=30", "joint1=60", "joint2=120"],
+        "gains.damping_of": ["z=10", "roll=5", "pitch=5", "yaw=4", "joint1=24", "joint2=24"],
+    }
+    gravity = (0.0, 0.0, -9.81)
+    setup = bench(
+        {
+            **ON,
+            **gains,
+            "controller": "computed_torque",
+            "gravity": list(gravity),
+            "propulsion": str(propulsion_file),
+        },
+        robot="hexa_arm2",
+        gravity=gravity,
+    )
+    robot = setup.robot
+    controller = ComputedTorque(
+        robot,
+        vm.Propulsion.load(robot, propulsion_file),
+        stiffness=[0, 0, 30, 40, 40, 30, 60, 120],
+        damping=[0, 0, 10, 5, 5, 4, 24, 24],
+    )
+    aim = vm.lie.SE3.exp([0.1, 0.2, 0.4, 0, 0, 0.3])
+    controller.set_target(aim, [0.4, 0.5])
+    expected = controller.step(setup.g, setup.q, setup.V, setup.qd)
+    pose = PoseStamped()
+    fill_pose(pose.pose, aim)
+    thrusts = setup.graph.collect(Float64MultiArray, "compensator_node/thrusts", COMMAND)
+
+    def feed():
+        setup.aims["base_target"].publish(pose)
+        setup.targets.publish(JointTrajectoryPoint(positions=[0.4, 0.5]))
+        setup.feed()
+
+    setup.graph.until(lambda: setup.gives(expected.tau), "joint torques", each=feed)
+    setup.graph.until(
+        lambda: thrusts and np.allclose(thrusts[-1].data, expected.thrusts, atol=1e-6),
+        "thrusts",
+        each=feed,
+    )
+    setup.graph.until(lambda: not np.any(thrusts[-1].data), "no thrust without inputs")
+
+
+def test_the_reaction_mode_is_that_of_the_library_and_joints_may_fail(bench):
+    setup = bench({**ON, "controller": "reaction", "tool_link": "tool"})
+    robot = setup.robot
+    controller = ReactionMode(robot, "tool", position_only=True)
+    tool = setup.g @ robot.link_pose(setup.q, "tool")
+    tool[:3, 3] += 0.05
+    controller.set_target(tool[:3, 3])
+    pose = PoseStamped()
+    fill_pose(pose.pose, tool)
+
+    def feed():
+        setup.aims["tool_target"].publish(pose)
+        setup.feed()
+
+    expected = controller.step(setup.g, setup.q, setup.V, setup.qd).tau
+    setup.graph.until(lambda: setup.gives(expected), "torques", each=feed)
+    assert setup.graph.set_parameter(setup.process, "failed_joints", ["joint3"])[0]
+    controller.failed = ("joint3",)
+    without = controller.step(setup.g, setup.q, setup.V, setup.qd).tau
+    assert without[2] == 0.0
+    setup.graph.until(lambda: setup.gives(without), "torques without joint3", each=feed)
+    fine, reason = setup.graph.set_parameter(setup.process, "failed_joints", ["elbow"])
+    assert not fine and "elbow" in reason
+
+
+def test_wrong_parameters_are_refused_with_their_reason(bench):
+    setup = bench(ON)
+    setup.graph.until(
+        lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
+    )
+    for name, value, message in (
+        ("law", 3, "law"),
+        ("gains.stiffness", -1.0, ""),
+        ("gains.stiffness_of", ["elbow=1.0"], "elbow"),
+        ("gains.damping_of", ["joint1:1.0"], "name=value"),
+        ("controller", "magic", "magic"),
+        ("controller", "computed_torque", "propulsion"),
+    ):
+        fine, reason = setup.graph.set_parameter(setup.process, name, value)
+        assert not fine and message in reason, (name, reason)
+    assert setup.graph.set_parameter(setup.process, "gains.stiffness", 35.0)[0]
+
+
+def resident(process):
+    """Resident memory of a process [MB]."""
+    lines = Path(f"/proc/{process.process.pid}/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024.0
+
+
+@pytest.mark.slow
+def test_a_minute_of_joint_states_at_1_khz_is_followed_without_loss_or_growth(bench):
+    setup = bench(ON)
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    setup.graph.spin(0.5)
+    values = setup.graph.values(setup.process)
+    before, rate, seconds, memory = int(values["cycles"]), 1000, 60, []
+    start = time.perf_counter()
+    for k in range(rate * seconds):
+        while time.perf_counter() < start + k / rate:
+            setup.graph.executor.spin_once(timeout_sec=0.0)
+        setup.feed(odom=False, velocity=k % 20 == 0)
+        if k % (10 * rate) == 5 * rate:
+            memory.append(resident(setup.process))
+        setup.commands.clear()
+    wanted = before + rate * seconds
+    setup.graph.until(
+        lambda: int(setup.graph.values(setup.process)["cycles"]) >= wanted, "every cycle"
+    )
+    print(f"memory {memory} MB, {setup.graph.values(setup.process)}")
+    assert memory[-1] - memory[1] < 2.0, "MB in forty seconds"
+    assert memory[-1] < 300.0

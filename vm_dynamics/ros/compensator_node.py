@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands joint torques: momentum compensation, computed torque, or reaction mode.
+
+What can hurt someone is the output, so it is zero unless all is well: clamped to the URDF's effort
+limits, zero when joints or the velocity estimate are older than ``timeout``, zero when disabled,
+deactivated or shut down, never NaN, and off until enabled with ``require_enable``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+from vm_dynamics.control import ComputedTorque, MomentumCompensator, ReactionMode
+from vm_dynamics.dynamics import _hybrid_kernels
+from vm_dynamics.dynamics._entry import EntryPoint, entries_of
+from vm_dynamics.dynamics.propulsion import Propulsion
+from vm_dynamics.errors import NonFiniteError, ParameterError, UnknownJointError
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.model.robot_model import vector
+from vm_dynamics.robot import Robot
+from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
+from vm_dynamics.ros.joints import JointSample
+from vm_dynamics.ros.messages import nanoseconds, pose_matrix, to_stamp, twist_vector
+from vm_dynamics.ros.node import COMMAND, SENSOR, VmNode, run
+from vm_dynamics.ros.parameters import RobotParameters, parameter
+
+CONTROLLERS = ("momentum", "computed_torque", "reaction")
+
+
+@dataclass(frozen=True)
+class CompensatorParameters(RobotParameters):
+    """Parameters of the compensator node."""
+
+    GROUPS: ClassVar[tuple[str, ...]] = ("payload", "gains")
+
+    controller: str = parameter("momentum", "which controller", choices=CONTROLLERS)
+    law: int = parameter(
+        2,
+        "momentum: compensation 1 (with the gyroscopic term), 2 (quieter), 0 for a plain PD law",
+        minimum=0,
+        maximum=2,
+    )
+    joints: tuple[str, ...] = parameter(
+        (), "order of the commands and of targets; if empty, the robot's", read_only=True
+    )
+    gains_stiffness: float = parameter(
+        20.0, "stiffness of every joint", unit="N m/rad, or 1/s^2 of computed_torque", minimum=0.0
+    )
+    gains_damping: float = parameter(
+        10.0, "damping of every joint", unit="N m s/rad, or 1/s of computed_torque", minimum=0.0
+    )
+    gains_stiffness_of: tuple[str, ...] = parameter(
+        (), "stiffness of single joints (or axes of computed_torque): name=value"
+    )
+    gains_damping_of: tuple[str, ...] = parameter(
+        (), "damping of single joints (or axes of computed_torque): name=value"
+    )
+    gains_integral_of: tuple[str, ...] = parameter(
+        (), "integral gains of computed_torque, by axis or joint: name=value [1/s^3]"
+    )
+    timeout: float = parameter(
+        0.1, "age of joints or velocity estimate that stops the torques", unit="s", minimum=1e-3
+    )
+    require_enable: bool = parameter(
+        True, "no torque until the service ~/enable says so", read_only=True
+    )
+    effort_scale: float = parameter(
+        1.0, "share of the URDF's effort limits that is used", minimum=0.0, maximum=1.0
+    )
+    target_type: str = parameter(
+        "trajectory_point",
+        "message type of the topic target",
+        choices=("trajectory_point", "joint_state"),
+        read_only=True,
+    )
+    propulsion: str = parameter(
+        "", "computed_torque: YAML file with a section propulsion", read_only=True
+    )
+    tool_link: str = parameter("", "reaction: link that follows tool_target; the tip if empty")
+    position_only: bool = parameter(True, "reaction: leave the tool's orientation free")
+    base_weight: float = parameter(
+        -1.0, "reaction: how much a still base matters; below zero for the controller's own choice"
+    )
+    failed_joints: tuple[str, ...] = parameter((), "reaction: joints that have no motor now")
+
+
+class CompensatorNode(VmNode):
+    """See the module."""
+
+    PARAMETERS = CompensatorParameters
+
+    def __init__(self) -> None:
+        """Name the node."""
+        super().__init__("compensator_node")
+        self.controller: Any = None
+        self._enabled = not self.parameters.require_enable
+        self._why = "starting"  # no torque, and this is the reason; empty when there is
+        self._target: tuple[Array, Array, Array] | None = None
+        self._aim: Any = None  # pose that base or tool shall have
+        self._last_command = 0.0
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was heard of the base."""
+        self._mu: Array | None = None
+        self._mu_nanos = 0
+        self._g: Array | None = None
+        self._V: Array | None = None
+        self._base_nanos = 0
+        self._step_nanos = 0
+
+    def kernels(self) -> Iterable[EntryPoint]:
+        """Those of the controllers."""
+        control = entries_of("vm_dynamics.control")
+        return (*control, _hybrid_kernels.hybrid, _hybrid_kernels.inverse_dynamics)
+
+    def start(self) -> None:
+        """Topics, the service and the watchdog."""
+        p = self.parameters
+        self._commands = self.publisher(Float64MultiArray, "~/commands", COMMAND)
+        self._torques = self.publisher(JointState, "~/torques", COMMAND)
+        self._thrusts = self.publisher(Float64MultiArray, "~/thrusts", COMMAND)
+        self._wrench = self.publisher(WrenchStamped, "~/base_wrench", COMMAND)
+        self._heard: dict[str, Any] = {}
+        self.serve(SetBool, "~/enable", self._on_enable)
+        self.every(0.25 * p.timeout, self._watch)
+
+    def _wire(self) -> None:
+        """Listen to what the controller needs, and no more: each topic costs every cycle."""
+        p, controller = self.parameters, self.controller
+        point = p.target_type == "trajectory_point"
+        sources: dict[str, tuple[type, Any, Any]] = {
+            "target": (JointTrajectoryPoint if point else JointState, self._on_target, COMMAND),
+            "locked_velocity": (TwistStamped, self._on_locked_velocity, SENSOR),
+            "odom": (Odometry, self._on_odom, SENSOR),
+            "base_target": (PoseStamped, self._on_aim, COMMAND),
+            "tool_target": (PoseStamped, self._on_aim, COMMAND),
+        }
+        if isinstance(controller, MomentumCompensator):
+            wanted = {"target", *(["odom"] if controller.robot.gravity.any() else [])}
+            wanted |= {"locked_velocity"} if p.law else set()
+        elif isinstance(controller, ReactionMode):
+            wanted = {"odom", "tool_target"}
+        else:
+            wanted = {"target", "odom", "base_target"}
+        self._timeout = int(1e9 * p.timeout)
+        for topic in set(self._heard) - wanted:
+            self.ignore(self._heard.pop(topic))
+        for topic in wanted - set(self._heard):
+            kind, callback, qos = sources[topic]
+            self._heard[topic] = self.listen(kind, topic, callback, qos)
+
+    # -- the robot ------------------------------------------------------------------------------
+
+    def check(self, robot: Robot, parameters: CompensatorParameters) -> None:
+        """A controller must be to be had for the robot."""
+        _order(robot, parameters)
+        _controller(robot, parameters)
+
+    def use_robot(self, robot: Robot) -> None:
+        """Another robot: torques stop until all inputs fit it, and until enabled again."""
+        self._stop("another robot")
+        self._enabled = not self.parameters.require_enable
+        self._target = self._aim = None
+        self._forget()
+        self.controller = _controller(robot, self.parameters)
+        self._wire()
+        self._order = _order(robot, self.parameters)
+        self._limits = robot.effort_limits * self.parameters.effort_scale
+        for name, limit in zip(robot.joint_names, robot.effort_limits, strict=True):
+            if not np.isfinite(limit):
+                self.get_logger().warning(f"joint {name!r} has no effort limit in the URDF")
+        self._message = Float64MultiArray(data=[0.0] * len(self._order))
+        self._out = np.frombuffer(self._message.data, dtype=float)
+        self._named = JointState(
+            name=[robot.joint_names[i] for i in self._order], effort=[0.0] * len(self._order)
+        )
+        self._efforts = np.frombuffer(self._named.effort, dtype=float)
+        self._names = {self._named.name[i]: i for i in range(len(self._order))}
+
+    def use_parameters(self, before: CompensatorParameters) -> None:
+        """Other gains: the same target goes on."""
+        if self.robot is None:
+            return
+        self.controller = _controller(self.robot, self.parameters)
+        self._wire()
+        self._limits = self.robot.effort_limits * self.parameters.effort_scale
+        self._set_target()
+
+    # -- inputs ---------------------------------------------------------------------------------
+
+    def _on_enable(self, request: Any, response: Any) -> Any:
+        self._enabled = bool(request.data)
+        if not self._enabled:
+            self._stop("disabled")
+        elif self._target is None:
+            self._why = "enabled, waiting for joints"
+        self.get_logger().info("enabled" if self._enabled else "disabled")
+        response.success = not (self._enabled and not self.is_active)
+        response.message = "" if response.success else f"node is {self.state_label}"
+        return response
+
+    def _on_target(self, message: Any) -> None:
+        robot = self.robot
+        if robot is None:
+            return
+        if isinstance(message, JointState):
+            unknown = [name for name in message.name if name not in self._names]
+            if unknown:
+                raise UnknownJointError("target", unknown[0], self._names)
+            at = [int(self._order[self._names[name]]) for name in message.name]
+            parts = message.position, message.velocity, ()
+        else:
+            at = [int(i) for i in self._order]
+            parts = message.positions, message.velocities, message.accelerations
+        values = []
+        for name, part in zip(("position", "velocity", "acceleration"), parts, strict=True):
+            if len(part) not in (0, len(at)) or (name == "position" and not len(part)):
+                raise ParameterError(
+                    f"target: got {len(part)} numbers of {name}, expected {len(at)}"
+                )
+            whole = self._target[0].copy() if name == "position" and self._target else None
+            out = np.zeros(robot.n) if whole is None else whole
+            if len(part):
+                out[at] = vector(f"target {name}", np.array(part), len(at))
+            values.append(out)
+        if self._target is None and len(at) < robot.n:
+            raise ParameterError(f"target: got {len(at)} joints, the first one needs {robot.n}")
+        self._target = values[0], values[1], values[2]
+        self._set_target()
+
+    def _on_aim(self, message: PoseStamped) -> None:
+        self._aim = pose_matrix(message.pose.position, message.pose.orientation)
+        self._set_target()
+
+    def _set_target(self) -> None:
+        """Tell the controller; what is missing of a target is where the robot is."""
+        controller = self.controller
+        if isinstance(controller, MomentumCompensator):
+            if self._target is not None:
+                controller.set_target(*self._target)
+        elif isinstance(controller, ComputedTorque):
+            if self._target is not None and self._aim is not None:
+                q, qd, qdd = self._target
+                controller.set_target(self._aim, q, qd=qd, qdd=qdd)
+        elif isinstance(controller, ReactionMode) and self._aim is not None:
+            aim = self._aim[:3, 3] if controller.position_only else self._aim
+            controller.set_target(aim)
+
+    def _on_locked_velocity(self, message: TwistStamped) -> None:
+        if self.robot is None:
+            return
+        frame, root = message.header.frame_id, self.robot.root_link
+        if frame not in ("", root):
+            raise ParameterError(f"locked_velocity: is in frame {frame!r}, expected {root!r}")
+        mu = self.robot.base_group.iota_pinv @ twist_vector(message.twist)
+        if not np.isfinite(mu).all():
+            raise NonFiniteError(f"locked_velocity: NaN or infinity: {mu}")
+        self._mu, self._mu_nanos = mu, nanoseconds(message.header.stamp)
+
+    def _on_odom(self, message: Odometry) -> None:
+        if self.robot is None:
+            return
+        child, root = message.child_frame_id, self.robot.root_link
+        if child not in ("", root):
+            raise ParameterError(f"odom: is of frame {child!r}, expected {root!r}")
+        V = self.robot.base_group.iota_pinv @ twist_vector(message.twist.twist)
+        if not np.isfinite(V).all():
+            raise NonFiniteError(f"odom: NaN or infinity in the twist: {V}")
+        self._g = pose_matrix(message.pose.pose.position, message.pose.pose.orientation)
+        self._V, self._base_nanos = V, nanoseconds(message.header.stamp)
+
+    # -- output ---------------------------------------------------------------------------------
+
+    def on_joints(self, sample: JointSample) -> None:
+        """A step, or the reason why there is none."""
+        if not self._enabled:
+            self._why = "not enabled"
+            return
+        if sample.restarted:
+            self._forget()
+        why = self._missing(sample)
+        if why:
+            self._stop(why)
+            return
+        if self._target is None:
+            self._target = sample.q.copy(), np.zeros_like(sample.q), np.zeros_like(sample.q)
+            self._set_target()
+        try:
+            tau = self._step(sample)
+        except Exception:
+            self._stop("error in the controller")
+            raise
+        self._send(tau, sample.nanos)
+        self._why = ""
+        self._last_command = time.monotonic()
+
+    def _missing(self, sample: JointSample) -> str:
+        """What a step lacks, empty if nothing."""
+        limit = self._timeout
+        if self.get_clock().now().nanoseconds - sample.nanos > limit:
+            return "joint states are old"
+        if "locked_velocity" in self._heard:
+            if self._mu is None:
+                return "no locked_velocity"
+            if abs(sample.nanos - self._mu_nanos) > limit:
+                return "locked_velocity is old"
+        if "odom" in self._heard:
+            if self._g is None:
+                return "no odom"
+            if abs(sample.nanos - self._base_nanos) > limit:
+                return "odom is old"
+        if self._aim is None:
+            for topic in ("base_target", "tool_target"):
+                if topic in self._heard:
+                    return f"no {topic}"
+        return ""
+
+    def _step(self, sample: JointSample) -> Array:
+        """Joint efforts, shape (n,); a driven base is told of its thrusts too."""
+        controller, q, qd = self.controller, sample.q, sample.qd
+        if isinstance(controller, MomentumCompensator):
+            mu = self._mu if "locked_velocity" in self._heard else np.zeros(controller.robot.b)
+            g = self._g if "odom" in self._heard else None
+            return controller.step(q, qd, mu, g=g).tau
+        if isinstance(controller, ReactionMode):
+            return controller.step(self._g, q, self._V, qd).tau
+        since = 1e-9 * (sample.nanos - self._step_nanos) if self._step_nanos else 0.0
+        self._step_nanos = sample.nanos
+        period = min(max(since, 1e-6), self.parameters.timeout)
+        command = controller.step(self._g, q, self._V, qd, dt=period)
+        self._push(command.thrusts, command.wrench, sample.nanos)
+        return command.tau
+
+    def _push(self, thrusts: Array, wrench: Array, nanos: int) -> None:
+        self._thrusts.publish(Float64MultiArray(data=thrusts.tolist()))
+        message = WrenchStamped()
+        message.header.stamp = to_stamp(nanos)
+        message.header.frame_id = self.controller.robot.root_link
+        force, torque = message.wrench.force, message.wrench.torque
+        force.x, force.y, force.z, torque.x, torque.y, torque.z = map(float, wrench)
+        self._wrench.publish(message)
+
+    def _send(self, tau: Array, nanos: int) -> None:
+        """The last gate: finite and within limits, or an error and zeros."""
+        if not math.isfinite(tau @ tau):  # a sum of squares is NaN or infinite if any term is
+            self._stop("efforts are not finite")
+            raise NonFiniteError(f"efforts: NaN or infinity: {tau}")
+        np.minimum(tau, self._limits, out=tau)
+        np.maximum(tau, -self._limits, out=tau)
+        self._out[:] = tau[self._order]
+        self._commands.publish(self._message)
+        if self._torques.get_subscription_count() > 0:
+            self._efforts[:] = self._out
+            self._named.header.stamp = to_stamp(nanos)
+            self._torques.publish(self._named)
+
+    def _stop(self, why: str) -> None:
+        """Zeros, once for each reason; the watchdog repeats them while torques are wanted."""
+        if why != self._why and self.controller is not None:
+            self._zero()
+            if self.is_active and self._why == "":
+                self.health.trouble(f"stopped: {why}", f"torques stopped: {why}")
+        self._why = why
+
+    def _zero(self) -> None:
+        if self.controller is None:
+            return
+        self._out[:] = 0.0
+        self._commands.publish(self._message)
+        if self._torques.get_subscription_count() > 0:
+            self._efforts[:] = 0.0
+            self._named.header.stamp = self.get_clock().now().to_msg()
+            self._torques.publish(self._named)
+        if isinstance(self.controller, ComputedTorque):
+            self._thrusts.publish(
+                Float64MultiArray(data=[0.0] * len(self.controller.propulsion.rotors))
+            )
+
+    def _watch(self) -> None:
+        """Stop when joints no longer come, and say zero again while they do not."""
+        if not self.is_active or not self._enabled or self.controller is None:
+            return
+        if self._why:
+            self._zero()
+        elif time.monotonic() - self._last_command > self.parameters.timeout:
+            self._stop("joint states stopped")
+
+    def begin(self) -> None:
+        """Nothing of before counts."""
+        self._why = "waiting for joints" if self._enabled else "not enabled"
+        self._target = None
+        self._forget()
+
+    def end(self) -> None:
+        """Zeros, whatever was before."""
+        self._why = "not active"
+        if self.parameters.require_enable:
+            self._enabled = False
+        self._zero()
+
+    def describe(self) -> tuple[bytes, str, dict[str, str]]:
+        """Whether there are torques, and if not why."""
+        values = {"controller": self.parameters.controller, "enabled": str(self._enabled)}
+        if not self._why:
+            return OK, "torques on", values
+        level = WARN if not self._enabled or "waiting" in self._why else ERROR
+        return level, f"torques zero: {self._why}", values
+
+
+def _order(robot: Robot, p: CompensatorParameters) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """Indices of the joints in the order of the commands."""
+    for name in p.joints:
+        if name not in robot.joint_names:
+            raise UnknownJointError("parameter joints", name, robot.joint_names)
+    if len(set(p.joints)) != len(p.joints):
+        raise ParameterError(f"parameter joints: got {list(p.joints)}, a joint twice")
+    names = p.joints or robot.joint_names
+    return np.array([robot.joint_names.index(name) for name in names], dtype=np.intp)
+
+
+def _by_name(name: str, items: Iterable[str]) -> dict[str, float]:
+    """Numbers of name=value."""
+    out = {}
+    for item in items:
+        key, _, value = item.partition("=")
+        try:
+            out[key.strip()] = float(value)
+        except ValueError:
+            raise ParameterError(f"parameter {name}: got {item!r}, expected name=value") from None
+    return out
+
+
+def _gains(name: str, default: float, items: Iterable[str], names: Iterable[str]) -> Any:
+    single = _by_name(name, items)
+    valid = tuple(names)
+    for key in single:
+        if key not in valid:
+            raise UnknownJointError(f"parameter {name}", key, valid)
+    return {key: single.get(key, default) for key in valid}
+
+
+def _controller(robot: Robot, p: CompensatorParameters) -> Any:
+    """Controller of a robot and parameters."""
+    joints = robot.joint_names
+    if p.controller == "momentum":
+        stiffness = _gains("gains.stiffness_of", p.gains_stiffness, p.gains_stiffness_of, joints)
+        damping = _gains("gains.damping_of", p.gains_damping, p.gains_damping_of, joints)
+        return MomentumCompensator(robot, stiffness, damping, law=max(p.law, 1))
+    if p.controller == "reaction":
+        out = ReactionMode(
+            robot,
+            p.tool_link or robot.tip_link,
+            position_only=p.position_only,
+            base_weights=p.base_weight if p.base_weight >= 0.0 else None,
+            failed=p.failed_joints,
+        )
+        return out
+    if not p.propulsion:
+        raise ParameterError("parameter propulsion: computed_torque needs a YAML file")
+    from vm_dynamics.control.computed_torque import AXES
+
+    names = (*AXES, *joints)
+    return ComputedTorque(
+        robot,
+        Propulsion.load(robot, p.propulsion),
+        stiffness=_gains("gains.stiffness_of", p.gains_stiffness, p.gains_stiffness_of, names),
+        damping=_gains("gains.damping_of", p.gains_damping, p.gains_damping_of, names),
+        integral=_gains("gains.integral_of", 0.0, p.gains_integral_of, names),
+    )
+
+
+def main(args: list[str] | None = None) -> int:
+    """Entry point."""
+    return run(CompensatorNode, args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

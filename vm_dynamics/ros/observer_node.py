@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observes the base velocity from a slow, noisy, late pose and fast joint states.
+
+The estimate is propagated with every joint state and published with its stamp: odometry with
+covariance, the twist in the root link's frame, locked velocity and momentum. A pose that is older
+than the newest joint state goes to its place in the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from geometry_msgs.msg import (
+    PoseStamped,
+    PoseWithCovarianceStamped,
+    TransformStamped,
+    TwistStamped,
+    TwistWithCovarianceStamped,
+    WrenchStamped,
+)
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import Imu
+from std_msgs.msg import Float64MultiArray
+
+from vm_dynamics.dynamics._entry import EntryPoint, entries_of
+from vm_dynamics.errors import ParameterError
+from vm_dynamics.estimation import OBSERVERS, InvariantEkf, Observer
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.robot import Robot
+from vm_dynamics.ros.diagnostics import OK, WARN
+from vm_dynamics.ros.joints import JointSample
+from vm_dynamics.ros.matrices import Encoder, base_names
+from vm_dynamics.ros.messages import (
+    body_covariance,
+    fill_pose,
+    fill_twist,
+    nanoseconds,
+    pose_matrix,
+    to_stamp,
+    twist_of_group,
+    world_covariance,
+    wrench_to_group,
+    wrench_vector,
+)
+from vm_dynamics.ros.node import COMMAND, SENSOR, VmNode, run
+from vm_dynamics.ros.parameters import RobotParameters, parameter
+
+POSE_TYPES = {
+    "pose": PoseStamped,
+    "pose_with_covariance": PoseWithCovarianceStamped,
+    "odometry": Odometry,
+    "transform": TransformStamped,
+}
+
+
+@dataclass(frozen=True)
+class ObserverParameters(RobotParameters):
+    """Parameters of the observer node."""
+
+    GROUPS: ClassVar[tuple[str, ...]] = ("payload", "pose", "imu")
+
+    observer: str = parameter("invariant_ekf", "which observer", choices=tuple(OBSERVERS))
+    pose_type: str = parameter(
+        "pose", "message type of the topic pose", choices=tuple(POSE_TYPES), read_only=True
+    )
+    pose_position_deviation: float = parameter(
+        5e-3, "noise of a position that comes without covariance", unit="m", minimum=1e-9
+    )
+    pose_attitude_deviation: float = parameter(
+        5e-3, "noise of an attitude that comes without covariance", unit="rad", minimum=1e-9
+    )
+    pose_use_covariance: bool = parameter(
+        True, "whether the covariance of pose messages is believed"
+    )
+    pose_timeout: float = parameter(
+        1.0, "age of the last pose from which the estimate is coasting", unit="s", minimum=1e-3
+    )
+    world_frame: str = parameter(
+        "", "frame that poses must be in and odometry is published in; if empty, any"
+    )
+    joint_velocity_deviation: float = parameter(
+        5e-3, "noise of joint velocities", unit="rad/s or m/s", minimum=1e-9
+    )
+    disturbance: float = parameter(
+        1e-3,
+        "random walk of the locked velocity by what is not in the model; 1e-4 if it is calibrated",
+        unit="m/s/sqrt(s), rad/s/sqrt(s)",
+        minimum=1e-12,
+    )
+    external_wrench: str = parameter(
+        "none",
+        "whether to estimate a constant wrench on the base, and along which axes it is constant",
+        choices=("none", "body", "world"),
+    )
+    gate: float = parameter(
+        0.9999,
+        "probability with which a good measurement passes the test for outliers",
+        minimum=0.5,
+        maximum=1.0 - 1e-12,
+    )
+    patience: int = parameter(
+        5, "poses rejected in a row after which the estimate begins anew", minimum=1
+    )
+    imu_link: str = parameter(
+        "", "link whose axes the topic imu has; empty for no gyroscope", read_only=True
+    )
+    velocity_axes: str = parameter(
+        "none",
+        "axes of the topic velocity, linear velocity of the root link; none to ignore it",
+        choices=("none", "body", "world"),
+        read_only=True,
+    )
+    history: int = parameter(
+        2048, "events that are remembered, for poses that come late", minimum=8, maximum=1_000_000
+    )
+
+
+class ObserverNode(VmNode):
+    """See the module."""
+
+    PARAMETERS = ObserverParameters
+
+    def __init__(self) -> None:
+        """Name the node."""
+        super().__init__("observer_node")
+        self.observer: Observer | None = None
+        self._epoch = 0
+        self._world = ""
+
+    def kernels(self) -> Iterable[EntryPoint]:
+        """Those of the observers."""
+        return entries_of("vm_dynamics.estimation")
+
+    def start(self) -> None:
+        """Topics in and out."""
+        p = self.parameters
+        self._odom = self.publisher(Odometry, "~/odom", COMMAND)
+        self._twist = self.publisher(TwistWithCovarianceStamped, "~/twist", COMMAND)
+        self._locked = self.publisher(TwistStamped, "~/locked_velocity", COMMAND)
+        self._momentum = self.publisher(Float64MultiArray, "~/momentum", COMMAND)
+        self.listen(POSE_TYPES[p.pose_type], "pose", self._on_pose, SENSOR)
+        self.listen(WrenchStamped, "base_wrench", self._on_wrench, SENSOR)
+        if p.imu_link:
+            self.listen(Imu, "imu", self._on_imu, SENSOR)
+        if p.velocity_axes != "none":
+            self.listen(TwistWithCovarianceStamped, "velocity", self._on_velocity, SENSOR)
+
+    def check(self, robot: Robot, parameters: ObserverParameters) -> None:
+        """An observer must be to be had for the robot."""
+        _observer(robot, parameters)
+
+    def use_robot(self, robot: Robot) -> None:
+        """Begin anew with another robot."""
+        self.observer = _observer(robot, self.parameters)
+        self._epoch = 0
+        root = robot.root_link
+        self._messages = Odometry(), TwistWithCovarianceStamped(), TwistStamped()
+        odom, twist, locked = self._messages
+        odom.child_frame_id = twist.header.frame_id = locked.header.frame_id = root
+        self._encoder = Encoder("momentum", root, (base_names(robot.base_group),))
+
+    def use_parameters(self, before: ObserverParameters) -> None:
+        """Begin anew with another observer."""
+        if self.robot is not None:
+            self.use_robot(self.robot)
+
+    def end(self) -> None:
+        """Forget: what comes after a pause has nothing to do with what was before."""
+        if self.observer is not None:
+            self.observer.reset()
+
+    # -- inputs ---------------------------------------------------------------------------------
+
+    def _seconds(self, nanos: int) -> float:
+        """Time since the first event, where a float still tells nanoseconds apart."""
+        if self._epoch == 0:
+            self._epoch = nanos
+        return 1e-9 * (nanos - self._epoch)
+
+    def _ready(self) -> bool:
+        return self.is_active and self.observer is not None
+
+    def _on_pose(self, message: Any) -> None:
+        if not self._ready() or self.robot is None or self.observer is None:
+            return
+        frame, child, position, orientation, covariance = _parts(message)
+        p, root = self.parameters, self.robot.root_link
+        if p.world_frame and frame != p.world_frame:
+            raise ParameterError(f"pose: is in frame {frame!r}, expected {p.world_frame!r}")
+        if child not in ("", root):
+            raise ParameterError(f"pose: is of frame {child!r}, expected {root!r}")
+        g = pose_matrix(position, orientation)
+        group = self.robot.base_group
+        noise = None
+        if covariance is not None and p.pose_use_covariance:
+            noise = body_covariance(covariance, g, group)
+        self._world = frame
+        self.observer.pose(self._seconds(nanoseconds(message.header.stamp)), g, noise)
+
+    def _on_wrench(self, message: WrenchStamped) -> None:
+        if not self._ready() or self.robot is None or self.observer is None:
+            return
+        frame = message.header.frame_id
+        root, pose = self.robot.root_link, None
+        if frame not in ("", root):
+            link = self.robot.link_frame(frame)
+            if link.body != 0:
+                raise ParameterError(
+                    f"base_wrench: is in frame {frame!r}, which moves against {root!r}"
+                )
+            pose = link.pose
+        F = wrench_to_group(self.robot.base_group, wrench_vector(message.wrench), pose)
+        self.observer.base_wrench(self._seconds(nanoseconds(message.header.stamp)), F)
+
+    def _on_imu(self, message: Imu) -> None:
+        if self._ready() and isinstance(self.observer, InvariantEkf):
+            w = message.angular_velocity
+            covariance = np.array(message.angular_velocity_covariance).reshape(3, 3)
+            known = covariance if covariance[0, 0] > 0.0 else None
+            stamp = self._seconds(nanoseconds(message.header.stamp))
+            self.observer.gyro(stamp, (w.x, w.y, w.z), known)
+
+    def _on_velocity(self, message: TwistWithCovarianceStamped) -> None:
+        if self._ready() and isinstance(self.observer, InvariantEkf):
+            v = message.twist.twist.linear
+            covariance = np.array(message.twist.covariance).reshape(6, 6)[:3, :3]
+            known = np.ascontiguousarray(covariance) if covariance[0, 0] > 0.0 else None
+            stamp = self._seconds(nanoseconds(message.header.stamp))
+            self.observer.velocity(
+                stamp, (v.x, v.y, v.z), known, axes=self.parameters.velocity_axes
+            )
+
+    def on_joints(self, sample: JointSample) -> None:
+        """Propagate and publish."""
+        observer = self.observer
+        if observer is None:
+            return
+        if sample.restarted:
+            self.get_logger().warning("the clock began anew, and so does the estimate")
+            observer.reset()
+            self._epoch = 0
+        observer.joints(self._seconds(sample.nanos), sample.q, sample.qd)
+        if observer.status.state != "waiting":
+            self._publish(observer, sample.nanos)
+
+    # -- outputs --------------------------------------------------------------------------------
+
+    def _publish(self, observer: Observer, nanos: int) -> None:
+        stamp, group = to_stamp(nanos), observer.robot.base_group
+        odom, twist, locked = self._messages
+        V = twist_of_group(group, observer.twist)
+        wants_odom = self._odom.get_subscription_count() > 0
+        wants_twist = self._twist.get_subscription_count() > 0
+        pose_noise, twist_noise = None, None
+        if wants_odom or wants_twist:
+            pose_noise, twist_noise = _covariances(observer)
+        if wants_odom:
+            g = observer.base_pose
+            odom.header.stamp = stamp
+            odom.header.frame_id = self.parameters.world_frame or self._world
+            fill_pose(odom.pose.pose, g)
+            fill_twist(odom.twist.twist, V)
+            if pose_noise is not None and twist_noise is not None:
+                odom.pose.covariance = world_covariance(pose_noise, g, group).ravel()
+                odom.twist.covariance = (group.iota @ twist_noise @ group.iota.T).ravel()
+            self._odom.publish(odom)
+        if wants_twist:
+            twist.header.stamp = stamp
+            fill_twist(twist.twist.twist, V)
+            if twist_noise is not None:
+                twist.twist.covariance = (group.iota @ twist_noise @ group.iota.T).ravel()
+            self._twist.publish(twist)
+        if self._locked.get_subscription_count() > 0:
+            locked.header.stamp = stamp
+            fill_twist(locked.twist, twist_of_group(group, observer.locked_velocity))
+            self._locked.publish(locked)
+        if self._momentum.get_subscription_count() > 0:
+            self._encoder.values[...] = observer.momentum
+            self._momentum.publish(self._encoder.stamped(nanos))
+
+    def describe(self) -> tuple[bytes, str, dict[str, str]]:
+        """State of the observer, its counters, the last innovation."""
+        if self.observer is None:
+            return WARN, "no observer", {}
+        status = self.observer.status
+        values = {
+            "observer": self.parameters.observer,
+            "estimate": status.state,
+            "nis": f"{self.observer.nis:.3g}",
+        }
+        for key in ("used", "rejected", "late", "future", "repeated", "malformed"):
+            values[f"measurements {key}"] = str(getattr(status, key))
+        values["reinitialisations"] = str(status.reinitialisations)
+        if status.state == "tracking":
+            return OK, "tracking", values
+        why = "waiting for a pose" if status.state == "waiting" else "no pose, on the model alone"
+        return WARN, why, values
+
+
+def _parts(message: Any) -> tuple[str, str, Any, Any, Any]:
+    """Frame, child frame, position, orientation and covariance (or None) of a pose message."""
+    frame = message.header.frame_id
+    if isinstance(message, PoseStamped):
+        return frame, "", message.pose.position, message.pose.orientation, None
+    if isinstance(message, TransformStamped):
+        transform = message.transform
+        return frame, message.child_frame_id, transform.translation, transform.rotation, None
+    child = message.child_frame_id if isinstance(message, Odometry) else ""
+    pose = message.pose.pose
+    return frame, child, pose.position, pose.orientation, message.pose.covariance
+
+
+def _covariances(observer: Observer) -> tuple[Array | None, Array | None]:
+    """Covariances of pose and twist in {1}, (b, b) each, where the observer has them."""
+    both = observer.covariance
+    if both is None:
+        return None, None
+    b = len(both) // 2
+    return both[:b, :b], both[b:, b:]
+
+
+def _observer(robot: Robot, p: ObserverParameters) -> Observer:
+    """Observer of a robot and parameters."""
+    options: dict[str, Any] = {
+        "history": p.history,
+        "pose_timeout": p.pose_timeout,
+        "pose_deviation": (p.pose_position_deviation, p.pose_attitude_deviation),
+    }
+    if p.observer == "invariant_ekf":
+        options |= {
+            "joint_velocity_deviation": p.joint_velocity_deviation,
+            "disturbance": p.disturbance,
+            "external_wrench": None if p.external_wrench == "none" else p.external_wrench,
+            "gyro_link": p.imu_link or None,
+            "gate": p.gate,
+            "patience": p.patience,
+        }
+    elif p.imu_link or p.velocity_axes != "none":
+        raise ParameterError(
+            f"parameter observer: {p.observer} takes neither imu nor velocity; invariant_ekf does"
+        )
+    return OBSERVERS[p.observer](robot, **options)
+
+
+def main(args: list[str] | None = None) -> int:
+    """Entry point."""
+    return run(ObserverNode, args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
