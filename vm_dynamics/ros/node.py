@@ -300,6 +300,7 @@ class VmNode(LifecycleNode):
         def activate() -> bool:
             self.begin()
             self.is_active = True
+            self.get_logger().info("active")
             return True
 
         return self._transition("activate", activate)
