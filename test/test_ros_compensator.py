@@ -12,6 +12,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from lifecycle_msgs.msg import Transition
 from nav_msgs.msg import Odometry
 from ros_graph import Graph, joint_state
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool
@@ -364,6 +365,42 @@ def test_wrong_parameters_are_refused_with_their_reason(bench):
         fine, reason = setup.graph.set_parameter(setup.process, name, value)
         assert not fine and message in reason, (name, reason)
     assert setup.graph.set_parameter(setup.process, "gains.stiffness", 35.0)[0]
+
+
+def test_a_killed_compensator_starts_again_without_torque_until_enabled(bench):
+    setup = bench(ON)
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    assert setup.process.stop(signal.SIGKILL) == -signal.SIGKILL
+    setup.commands.clear()
+    setup.graph.diagnostics.clear()
+    setup.process = setup.graph.start("compensator_node", parameters={"diagnostics_rate": 10.0})
+    setup.graph.until(
+        lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
+    )
+    assert setup.quiet(0.3) == []
+    assert setup.enable(True).success
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+
+
+def test_simulated_time_is_obeyed(bench):
+    setup = bench({**ON, "use_sim_time": True})
+    clock = setup.graph.node.create_publisher(Clock, "/clock", 10)
+    now = [5_000_000_000]
+
+    def feed():
+        """A state of simulated time, which says nothing of the time of the day."""
+        now[0] += 10_000_000
+        stamp = to_stamp(now[0])
+        clock.publish(Clock(clock=stamp))
+        velocity = TwistStamped()
+        velocity.header.stamp = stamp
+        fill_twist(velocity.twist, setup.mu)
+        setup.velocities.publish(velocity)
+        setup.joints.publish(joint_state(setup.robot, setup.q, setup.qd, stamp=stamp))
+
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=feed)
+    setup.graph.spin(0.5)
+    assert not setup.last().any(), "zero when the simulation stands still"
 
 
 def resident(process):

@@ -267,6 +267,9 @@ def test_the_life_cycle_is_obeyed(graph):
 def test_a_signal_ends_it_cleanly_in_every_state(graph, number, autostart):
     process = graph.start("dynamics_node", parameters={"autostart": autostart})
     assert graph.state(process) == ("active" if autostart else "unconfigured")
+    if not autostart and number == signal.SIGTERM:
+        assert graph.transition(process, Transition.TRANSITION_CONFIGURE)
+        assert graph.state(process) == "inactive"
     assert process.stop(number) == 0
     assert "Traceback" not in process.output
 
