@@ -23,6 +23,7 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from vm_dynamics.control import ComputedTorque, MomentumCompensator, ReactionMode
+from vm_dynamics.control.computed_torque import AXES
 from vm_dynamics.dynamics import _hybrid_kernels
 from vm_dynamics.dynamics._entry import EntryPoint, entries_of
 from vm_dynamics.dynamics.propulsion import Propulsion
@@ -460,18 +461,15 @@ def _controller(robot: Robot, p: CompensatorParameters) -> Any:
         damping = _gains("gains.damping_of", p.gains_damping, p.gains_damping_of, joints)
         return MomentumCompensator(robot, stiffness, damping, law=max(p.law, 1))
     if p.controller == "reaction":
-        out = ReactionMode(
+        return ReactionMode(
             robot,
             p.tool_link or robot.tip_link,
             position_only=p.position_only,
             base_weights=p.base_weight if p.base_weight >= 0.0 else None,
             failed=p.failed_joints,
         )
-        return out
     if not p.propulsion:
         raise ParameterError("parameter propulsion: computed_torque needs a YAML file")
-    from vm_dynamics.control.computed_torque import AXES
-
     names = (*AXES, *joints)
     return ComputedTorque(
         robot,
