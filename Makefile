@@ -25,11 +25,12 @@ endif
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 	@echo "  PYTHON=python3.12 chooses the interpreter (3.10 to 3.13)"
+	@echo "  DEMO_ARGS='--scenario aerial' chooses what the demo shows"
 
 setup: $(RUN) ## install the package and what it needs to run into .venv
 
-demo: $(RUN) ## run the demonstration
-	$(BIN)/vm_dynamics demo
+demo: $(RUN) ## watch a simulated robot and the suite at work; results go to demo/
+	$(BIN)/vm_dynamics demo $(DEMO_ARGS)
 
 test: $(TEST) ## run the quick tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow"
@@ -58,7 +59,7 @@ $(MADE):
 	@echo $(PYTHON) > $@
 
 # A sourced ROS has its own rclpy; elsewhere wheels bring it.
-RUN_EXTRAS := $(if $(ROS_DISTRO),plot,plot$(comma)ros)
+RUN_EXTRAS := plot$(comma)sim$(if $(ROS_DISTRO),,$(comma)ros)
 
 $(RUN): $(MADE) setup.py setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[$(RUN_EXTRAS)]'

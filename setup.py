@@ -7,7 +7,15 @@ from setuptools import find_packages, setup
 
 NAME = "vm_dynamics"
 ROS_MESSAGES = "5.3.6"
-NODES = ("dynamics_node", "observer_node", "compensator_node", "ccf_node")
+NODES = (
+    "dynamics_node",
+    "observer_node",
+    "compensator_node",
+    "ccf_node",
+    "sim_node",
+    "joint_force_node",
+    "odom_tf_node",
+)
 
 
 def shared(folder):
@@ -49,13 +57,15 @@ setup(
         "test": [
             "hypothesis>=6.100",
             "matplotlib>=3.6",
-            "mujoco>=3.2,<5",
             "pin>=4,<5",
             # has wheels for these only; the tests that compare with it are left out elsewhere
             "pybullet>=3.2.6; python_version < '3.12'",
             "pytest>=7.4",
             "sympy>=1.12",
+            "xacro>=2",
         ],
+        # The simulated robot, and what the demo records.
+        "sim": ["mujoco>=3.2,<5", "rosbags>=0.10"],
         # Pictures of the commands ccf, atlas and reorient, and of the demo.
         "plot": ["matplotlib>=3.6"],
         # The real rclpy for machines without a ROS installation. Pinned because the newest

@@ -179,7 +179,7 @@ FAILS = {
     "unknown robot": (("show", "nonsense"), "vm_dynamics show: unknown robot 'nonsense'; valid: "),
     "unknown base": (("show", "planar_3link", "--base", "SE4"), "unknown base group 'SE4'"),
     "demo of nonsense": (("demo", "--robot", "nonsense"), "unknown robot 'nonsense'; valid: "),
-    "negative time": (("demo", "--duration", "-1"), "vm_dynamics demo: duration: got -1.0"),
+    "negative time": (("demo", "--duration", "-1"), "vm_dynamics demo: duration: got -1 s"),
     "no time": (("demo", "--duration", "nan"), "duration: got nan"),
 }
 
@@ -199,7 +199,7 @@ def test_show_of_a_broken_file_lists_its_errors(file, capsys):
     assert err.startswith("vm_dynamics show: error: line 2") and err.count("error: ") == 3
 
 
-# -- warmup and demo ----------------------------------------------------------------------------
+# -- warmup -------------------------------------------------------------------------------------
 
 
 def test_warmup_prints_that_the_kernels_are_ready(capsys):
@@ -207,13 +207,6 @@ def test_warmup_prints_that_the_kernels_are_ready(capsys):
     out = capsys.readouterr().out
     assert out.split()[1:3] == ["kernels", "for"] and int(out.split()[0]) > 5
     assert "ready after" in out
-
-
-def test_demo_shows_the_robot_and_keeps_momentum(capsys):
-    run("demo", "--robot", "planar_3link", "--duration", "0.05")
-    out = capsys.readouterr().out
-    assert str(vm.load(ROBOTS / "planar_3link.urdf")) in out
-    assert "kept; the bar is" in out and "NOT KEPT" not in out
 
 
 # -- the command itself -------------------------------------------------------------------------

@@ -19,8 +19,9 @@ FLOORS = (
     ("dynamics",),
     ("robot",),
     ("submerged",),
-    ("estimation", "control", "locomotion", "simulation", "paths"),
-    ("ros", "demo"),
+    ("estimation", "control", "locomotion", "simulation", "paths", "gazebo"),
+    ("ros",),
+    ("demo",),
     ("cli",),
 )
 FLOOR = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}

@@ -44,3 +44,35 @@ def robot_file(name: str) -> Path:
     if name in robot_names():
         return config_dir() / "robots" / f"{name}.urdf"
     raise UnknownNameError("robot", name, (*robot_names(), "or the path of a URDF file"))
+
+
+def robot_parameters(robot: Path, section: str) -> Path | None:
+    """YAML file beside a robot's URDF file, of the same name, if it has a section.
+
+    Args:
+        robot: the URDF file, as of :func:`robot_file`.
+        section: ``hydrodynamics`` or ``propulsion``.
+    """
+    import yaml  # not needed by those who only look for a robot
+
+    path = robot.with_suffix(".yaml")
+    if not path.is_file():
+        return None
+    content = yaml.safe_load(path.read_text())
+    return path if isinstance(content, dict) and section in content else None
+
+
+def world_file(name: str) -> Path:
+    """SDF file of a Gazebo world that comes with the package, by name, or the path of any other.
+
+    Raises:
+        UnknownNameError: neither a file nor one of the package's worlds.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    worlds = config_dir() / "worlds"
+    if (worlds / f"{name}.sdf").is_file():
+        return worlds / f"{name}.sdf"
+    names = sorted(path.stem for path in worlds.glob("*.sdf"))
+    raise UnknownNameError("world", name, (*names, "or the path of an SDF file"))

@@ -6,6 +6,7 @@ from vm_dynamics.control.computed_torque import ComputedTorque, FlightCommand
 from vm_dynamics.control.limits import JointLimits
 from vm_dynamics.control.pose_control import PoseCommand, PoseControl
 from vm_dynamics.control.reaction_mode import ReactionCommand, ReactionMode
+from vm_dynamics.control.tilt import TiltGuidance
 
 __all__ = [
     "Compensation",
@@ -17,4 +18,5 @@ __all__ = [
     "PoseControl",
     "ReactionCommand",
     "ReactionMode",
+    "TiltGuidance",
 ]

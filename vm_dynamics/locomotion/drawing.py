@@ -29,7 +29,8 @@ NOTHING = 1e-9
 MOST_WRITTEN = 10  # joints: more, and numbers in the fields of an atlas are too small to read
 
 
-def _pyplot() -> Any:
+def pyplot_for_files() -> Any:
+    """Matplotlib, or an error that says how to get it."""
     try:
         from matplotlib import pyplot
     except ImportError:
@@ -76,7 +77,7 @@ def draw_map(
     """
     if ccf.is_stack:
         raise ParameterError("ccf: got a stack of maps, expected one plane, such as ccf[0]")
-    pyplot = _pyplot()
+    pyplot = pyplot_for_files()
     blocks = _blocks(ccf.values, ccf.rotation)
     columns = max([1, *(len(block) for block in blocks.values())])
     figure = pyplot.figure(figsize=(1.6 + 4.2 * columns, 1.3 + 7.0 * len(blocks)))
@@ -216,7 +217,7 @@ def draw_atlas(atlas: CurvatureAtlas, path: str | os.PathLike[str]) -> Path:
         atlas: the atlas.
         path: the picture.
     """
-    pyplot = _pyplot()
+    pyplot = pyplot_for_files()
     blocks = _blocks(atlas.matrix, atlas.rotation)
     columns = max(len(block) for block in blocks.values())
     n = len(atlas.joint_names)
@@ -273,7 +274,7 @@ def draw_plan(robot: Robot, plan: ReorientationPlan, path: str | os.PathLike[str
     """
     if plan.path is None:
         raise ParameterError("plan: nothing moves, so there is nothing to draw")
-    pyplot = _pyplot()
+    pyplot = pyplot_for_files()
     t, q, qd = plan.path.sample(600)
     times, poses = base_motion(robot, plan.path, 600)
     figure, axes = pyplot.subplots(3, 1, figsize=(9.0, 9.5), sharex=True, layout="constrained")

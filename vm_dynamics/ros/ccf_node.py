@@ -27,8 +27,9 @@ from vm_dynamics.robot import Robot
 from vm_dynamics.ros.diagnostics import OK, WARN
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.messages import fill_pose, to_stamp
-from vm_dynamics.ros.node import LATCHED, VmNode, run
+from vm_dynamics.ros.node import LATCHED, run
 from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.robot_node import RobotNode
 
 FRAMES = ("virtual_chassis", "centroidal", "base", "center")
 GAIT_POINTS = 100
@@ -64,7 +65,7 @@ class CcfParameters(RobotParameters):
     )
 
 
-class CcfNode(VmNode):
+class CcfNode(RobotNode):
     """See the module."""
 
     PARAMETERS = CcfParameters
@@ -104,7 +105,7 @@ class CcfNode(VmNode):
         """Begin anew."""
         self._centre = self._joints = None
 
-    def use_parameters(self, before: CcfParameters) -> None:
+    def retune(self, before: CcfParameters) -> None:
         """The next joint state makes a new map."""
         self._centre = self._joints = None
 

@@ -33,9 +33,16 @@ from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
 from vm_dynamics.ros.joints import JointSample
-from vm_dynamics.ros.messages import nanoseconds, pose_matrix, to_stamp, twist_vector
-from vm_dynamics.ros.node import COMMAND, SENSOR, VmNode, run
-from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.messages import (
+    fill_wrench,
+    nanoseconds,
+    pose_matrix,
+    to_stamp,
+    twist_vector,
+)
+from vm_dynamics.ros.node import COMMAND, SENSOR, run
+from vm_dynamics.ros.parameters import RobotParameters, numbers_by_name, parameter
+from vm_dynamics.ros.robot_node import RobotNode
 
 CONTROLLERS = ("momentum", "computed_torque", "reaction")
 
@@ -97,7 +104,7 @@ class CompensatorParameters(RobotParameters):
     failed_joints: tuple[str, ...] = parameter((), "reaction: joints that have no motor now")
 
 
-class CompensatorNode(VmNode):
+class CompensatorNode(RobotNode):
     """See the module."""
 
     PARAMETERS = CompensatorParameters
@@ -191,7 +198,7 @@ class CompensatorNode(VmNode):
         self._efforts = np.frombuffer(self._named.effort, dtype=float)
         self._names = {self._named.name[i]: i for i in range(len(self._order))}
 
-    def use_parameters(self, before: CompensatorParameters) -> None:
+    def retune(self, before: CompensatorParameters) -> None:
         """Other gains: the same target goes on."""
         if self.robot is None:
             return
@@ -350,8 +357,7 @@ class CompensatorNode(VmNode):
         message = WrenchStamped()
         message.header.stamp = to_stamp(nanos)
         message.header.frame_id = self.controller.robot.root_link
-        force, torque = message.wrench.force, message.wrench.torque
-        force.x, force.y, force.z, torque.x, torque.y, torque.z = map(float, wrench)
+        fill_wrench(message.wrench, wrench)
         self._wrench.publish(message)
 
     def _send(self, tau: Array, nanos: int) -> None:
@@ -386,9 +392,8 @@ class CompensatorNode(VmNode):
             self._named.header.stamp = self.get_clock().now().to_msg()
             self._torques.publish(self._named)
         if isinstance(self.controller, ComputedTorque):
-            self._thrusts.publish(
-                Float64MultiArray(data=[0.0] * len(self.controller.propulsion.rotors))
-            )
+            rotors = len(self.controller.propulsion.rotors)
+            self._push(np.zeros(rotors), np.zeros(6), self.get_clock().now().nanoseconds)
 
     def _watch(self) -> None:
         """Stop when joints no longer come, and say zero again while they do not."""
@@ -432,20 +437,8 @@ def _order(robot: Robot, p: CompensatorParameters) -> np.ndarray[Any, np.dtype[n
     return np.array([robot.joint_names.index(name) for name in names], dtype=np.intp)
 
 
-def _by_name(name: str, items: Iterable[str]) -> dict[str, float]:
-    """Numbers of name=value."""
-    out = {}
-    for item in items:
-        key, _, value = item.partition("=")
-        try:
-            out[key.strip()] = float(value)
-        except ValueError:
-            raise ParameterError(f"parameter {name}: got {item!r}, expected name=value") from None
-    return out
-
-
 def _gains(name: str, default: float, items: Iterable[str], names: Iterable[str]) -> Any:
-    single = _by_name(name, items)
+    single = numbers_by_name(name, items)
     valid = tuple(names)
     for key in single:
         if key not in valid:

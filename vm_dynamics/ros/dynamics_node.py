@@ -25,8 +25,9 @@ from vm_dynamics.robot import Robot
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.matrices import Encoder, base_names
 from vm_dynamics.ros.messages import to_stamp, twist_vector
-from vm_dynamics.ros.node import COMMAND, SENSOR, VmNode, run
+from vm_dynamics.ros.node import COMMAND, SENSOR, run
 from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.robot_node import RobotNode
 
 MATRICES = (
     "mass_matrix",
@@ -52,7 +53,7 @@ class DynamicsParameters(RobotParameters):
     )
 
 
-class DynamicsNode(VmNode):
+class DynamicsNode(RobotNode):
     """See the module."""
 
     PARAMETERS = DynamicsParameters

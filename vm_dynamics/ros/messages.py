@@ -86,6 +86,12 @@ def twist_vector(message: Twist) -> Array:
     return np.array([linear.x, linear.y, linear.z, angular.x, angular.y, angular.z])
 
 
+def fill_wrench(message: Wrench, wrench: Array) -> None:
+    """Write a wrench [f; t], shape (6,), into a message."""
+    force, torque = message.force, message.torque
+    force.x, force.y, force.z, torque.x, torque.y, torque.z = map(float, wrench)
+
+
 def wrench_vector(message: Wrench) -> Array:
     """Wrench [f; t], shape (6,), of a message."""
     force, torque = message.force, message.torque

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all nodes share: life cycle, the robot from its description, joint states, a clean end.
+"""What all nodes share: life cycle, parameters, topics, diagnostics, a clean end.
 
 A node activates itself unless ``autostart`` is false. It compiles its kernels when it is
-configured, so no control cycle ever waits for a compiler. The robot may come later: until then an
-active node waits and says so in its diagnostics. A changed description replaces the robot; one
-that cannot be read is refused with its reason, and the old robot stays.
+configured, so no control cycle ever waits for a compiler.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
-import time
 import traceback
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any, ClassVar
@@ -27,17 +24,12 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
-from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 
 from vm_dynamics.dynamics._entry import EntryPoint
-from vm_dynamics.errors import UrdfWarning, VmDynamicsError
-from vm_dynamics.robot import Robot, load
-from vm_dynamics.ros.diagnostics import ERROR, OK, WARN, Health
-from vm_dynamics.ros.joints import JointInputError, JointReader, JointSample
-from vm_dynamics.ros.parameters import RobotParameters
+from vm_dynamics.errors import VmDynamicsError
+from vm_dynamics.ros.diagnostics import ERROR, OK, Health
+from vm_dynamics.ros.parameters import NodeParameters
 from vm_dynamics.ros.spinning import Topics, spin
-from vm_dynamics.submerged import submerge
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
@@ -48,22 +40,6 @@ LATCHED = QoSProfile(
 SENSOR = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 
-_ROBOT_CHANGES = {
-    "robot_description",
-    "base",
-    "root_link",
-    "tip_link",
-    "locked_joints",
-    "gravity",
-    "hydrodynamics",
-    "payload.link",
-    "payload.mass",
-    "payload.com",
-    "payload.inertia",
-    "missing_velocity",
-    "velocity_cutoff",
-}
-
 
 class VmNode(LifecycleNode):
     """Base of the nodes.
@@ -71,13 +47,12 @@ class VmNode(LifecycleNode):
     Attributes:
         PARAMETERS: class of its parameters.
         parameters: their values.
-        robot: the robot, or None until there is a description.
         health: counts and times for diagnostics.
         is_active: whether output is allowed.
         topics: the subscriptions of :meth:`listen`.
     """
 
-    PARAMETERS: ClassVar[type[RobotParameters]] = RobotParameters
+    PARAMETERS: ClassVar[type[NodeParameters]] = NodeParameters
     parameters: Any
 
     def __init__(self, name: str) -> None:
@@ -85,12 +60,8 @@ class VmNode(LifecycleNode):
         super().__init__(name)
         self.parameters = self.PARAMETERS.declare(self)
         self.topics = Topics(self.context)
-        self.robot: Robot | None = None
         self.health = Health(self)
         self.is_active = False
-        self._reader: JointReader | None = None
-        self._description = ""
-        self._checked: Robot | None = None  # of the parameters that were last asked for
         self._entities: list[tuple[Callable[[Any], Any], Any]] = []
         self.add_on_set_parameters_callback(self._on_set_parameters)
         self.add_post_set_parameters_callback(self._after_set_parameters)
@@ -107,17 +78,15 @@ class VmNode(LifecycleNode):
     def start(self) -> None:
         """Create publishers and subscriptions, with :meth:`listen`, :meth:`publisher`."""
 
-    def check(self, robot: Robot, parameters: Any) -> None:
-        """Refuse a robot and parameters that do not fit each other, with a VmDynamicsError."""
-
-    def use_robot(self, robot: Robot) -> None:
-        """A new robot, or other parameters of it, that passed the check: build what needs it."""
+    def accept(self, changed: Any, names: set[str]) -> None:
+        """Refuse parameters that do not fit, with a VmDynamicsError; ``names`` are asked for."""
 
     def use_parameters(self, before: Any) -> None:
         """Parameters have changed from ``before``."""
 
-    def on_joints(self, sample: JointSample) -> None:
-        """A good joint state came while the node is active."""
+    def work(self) -> float:
+        """Do what is due, between messages; returns when to be called again, steady clock [s]."""
+        return math.inf
 
     def begin(self) -> None:
         """The node becomes active."""
@@ -191,10 +160,8 @@ class VmNode(LifecycleNode):
     def _guarded(self, what: str, callback: Callable[[Any], None], message: Any) -> None:
         try:
             callback(message)
-        except JointInputError as error:
-            self.health.trouble(error.kind, str(error))
         except VmDynamicsError as error:
-            self.health.trouble(f"bad {what}", str(error))
+            self.health.trouble(getattr(error, "kind", f"bad {what}"), str(error))
         except Exception:
             self.health.trouble(f"error in {what}", f"{what}: {traceback.format_exc()}")
             self.fault()
@@ -204,62 +171,11 @@ class VmNode(LifecycleNode):
         if self.is_active:
             self.end()
 
-    # -- the robot --------------------------------------------------------------------------------
-
-    def _on_description(self, message: String) -> None:
-        if message.data == self._description and self.robot is not None:
-            return
-        self._load(message.data)
-
-    def _load(self, text: str) -> bool:
-        """Read a description; keep the old robot if it is no good."""
-        try:
-            robot = self._built(text, self.parameters)
-        except VmDynamicsError as error:
-            kept = "the old robot stays" if self.robot is not None else "there is no robot yet"
-            self.health.trouble("bad robot_description", f"robot_description: {error}; {kept}")
-            return False
-        self._adopt(robot, text)
-        return True
-
-    def _adopt(self, robot: Robot, text: str) -> None:
-        self._reader = JointReader(
-            robot,
-            differentiate=self.parameters.missing_velocity == "differentiate",
-            cutoff=self.parameters.velocity_cutoff,
-        )
-        self.robot, self._description = robot, text
-        self.use_robot(robot)
-        self.get_logger().info(f"robot {robot!r}")
-
-    def _built(self, text: str, parameters: Any) -> Robot:
-        """Robot of a description, or a VmDynamicsError if the node cannot use it."""
-        with warnings.catch_warnings(record=True) as doubts:
-            warnings.simplefilter("always", UrdfWarning)
-            robot = _loaded(text, parameters)
-        for doubt in doubts:
-            self.get_logger().warning(f"robot_description: {doubt.message}")
-        self.check(robot, parameters)
-        return robot
-
-    def _on_joint_state(self, message: JointState) -> None:
-        if self._reader is None or not self.is_active:
-            return
-        start = time.perf_counter()
-        self.on_joints(self._reader.read(message))
-        self.health.cycle(start)
-
     # -- parameters -------------------------------------------------------------------------------
 
     def _on_set_parameters(self, asked: Sequence[Parameter]) -> SetParametersResult:
         try:
-            changed = self.parameters.changed(asked)
-            text = changed.robot_description or self._description
-            self._checked = self.robot
-            if text and _ROBOT_CHANGES & {p.name for p in asked}:
-                self._checked = self._built(text, changed)
-            elif self.robot is not None:
-                self.check(self.robot, changed)
+            self.accept(self.parameters.changed(asked), {p.name for p in asked})
         except VmDynamicsError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
@@ -267,31 +183,27 @@ class VmNode(LifecycleNode):
     def _after_set_parameters(self, asked: Sequence[Parameter]) -> None:
         before = self.parameters
         self.parameters = before.changed(asked)
-        if not self._entities:
-            return
-        if self._checked is not None and self._checked is not self.robot:
-            self._adopt(self._checked, self.parameters.robot_description or self._description)
-        else:
+        if self._entities:
             self.use_parameters(before)
 
     # -- life cycle -------------------------------------------------------------------------------
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Compile, create publishers and subscriptions, read the robot if it is known."""
-        return self._transition("configure", self._configure)
+        """Compile, create publishers and subscriptions."""
 
-    def _configure(self) -> bool:
+        def configure() -> bool:
+            if self.configure():
+                return True
+            self._release()
+            return False
+
+        return self._transition("configure", configure)
+
+    def configure(self) -> bool:
+        """Get ready; False if that failed, with the reason in the log."""
         for kernel in self.kernels():
             kernel.compile()
         self.start()
-        if self.parameters.robot_description:
-            if not self._load(self.parameters.robot_description):
-                self._release()
-                return False
-        else:
-            self.listen(String, "robot_description", self._on_description, LATCHED)
-        # last, so that a cycle has the newest of all else
-        self.listen(JointState, "joint_states", self._on_joint_state, SENSOR, last=True)
         return True
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -316,7 +228,7 @@ class VmNode(LifecycleNode):
         return True
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Destroy publishers, subscriptions and the robot."""
+        """Destroy publishers and subscriptions."""
         return self._transition("clean up", self._release)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -331,7 +243,6 @@ class VmNode(LifecycleNode):
         for destroy, entity in self._entities:
             destroy(entity)
         self._entities.clear()
-        self.robot, self._reader, self._description = None, None, ""
         return True
 
     def _transition(self, what: str, work: Callable[[], bool]) -> TransitionCallbackReturn:
@@ -354,16 +265,16 @@ class VmNode(LifecycleNode):
     def _report(self) -> None:
         level, message = OK, self.state_label
         extra: dict[str, str] = {}
-        if self.is_active and self.robot is None:
-            level, message = WARN, "waiting for robot_description"
-        elif self.is_active:
+        if self.is_active:
             try:
-                level, message, extra = self.describe()
+                level, message, extra = self.condition()
             except Exception as error:
                 level, message = ERROR, f"cannot describe itself: {error}"
-        if self.robot is not None:
-            extra = {"robot": repr(self.robot), **extra}
         self.health.report(self.state_label, level, message, extra)
+
+    def condition(self) -> tuple[bytes, str, dict[str, str]]:
+        """What an active node reports."""
+        return self.describe()
 
     # -- start and end ----------------------------------------------------------------------------
 
@@ -378,23 +289,6 @@ class VmNode(LifecycleNode):
         if self.state_label in ("unconfigured", "inactive", "active"):
             self.trigger_shutdown()
         self.health.destroy()
-
-
-def _loaded(text: str, p: RobotParameters) -> Robot:
-    """Robot of a description and the parameters that shape it."""
-    robot = load(
-        text.encode(),  # bytes are never taken for the path of a file
-        base=p.base or None,
-        gravity=p.gravity,
-        tip_link=p.tip_link or None,
-        locked_joints=p.locked,
-        root_link=p.root_link or None,
-    )
-    if p.payload_link:
-        robot = robot.with_payload(
-            p.payload_link, p.payload_mass, p.payload_com, p.payload_inertia
-        )
-    return submerge(robot, p.hydrodynamics) if p.hydrodynamics else robot
 
 
 def _steady() -> Any:
@@ -433,7 +327,7 @@ def run(make: Callable[[], VmNode], args: list[str] | None = None) -> int:
             code = 1
             stop.asked = True
         stop.starting = False
-        spin(executor, node.topics, lambda: stop.asked)
+        spin(executor, node.topics, lambda: stop.asked, node.work)
     except KeyboardInterrupt:
         pass
     except VmDynamicsError as error:

@@ -45,8 +45,9 @@ from vm_dynamics.ros.messages import (
     wrench_to_group,
     wrench_vector,
 )
-from vm_dynamics.ros.node import COMMAND, SENSOR, VmNode, run
+from vm_dynamics.ros.node import COMMAND, SENSOR, run
 from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.robot_node import RobotNode
 
 POSE_TYPES = {
     "pose": PoseStamped,
@@ -118,7 +119,7 @@ class ObserverParameters(RobotParameters):
     )
 
 
-class ObserverNode(VmNode):
+class ObserverNode(RobotNode):
     """See the module."""
 
     PARAMETERS = ObserverParameters
@@ -162,7 +163,7 @@ class ObserverNode(VmNode):
         odom.child_frame_id = twist.header.frame_id = locked.header.frame_id = root
         self._encoder = Encoder("momentum", root, (base_names(robot.base_group),))
 
-    def use_parameters(self, before: ObserverParameters) -> None:
+    def retune(self, before: ObserverParameters) -> None:
         """Begin anew with another observer."""
         if self.robot is not None:
             self.use_robot(self.robot)

@@ -184,10 +184,8 @@ def _check(name: str, value: Any, metadata: Any) -> None:
 
 
 @dataclass(frozen=True)
-class RobotParameters(NodeParameters):
-    """What every node needs to know of its robot."""
-
-    GROUPS: ClassVar[tuple[str, ...]] = ("payload",)
+class ModelParameters(NodeParameters):
+    """Which robot it is."""
 
     robot_description: str = parameter(
         "", "URDF text; if empty, the topic robot_description is waited for"
@@ -197,6 +195,32 @@ class RobotParameters(NodeParameters):
         "how the base moves; if empty, what the URDF says, else SE3",
         choices=("", *GROUP_NAMES),
     )
+    gravity: tuple[float, ...] = parameter(
+        (0.0, 0.0, 0.0), "acceleration of free fall in the world's axes", unit="m/s^2", of=float
+    )
+    hydrodynamics: str = parameter("", "YAML file with a section hydrodynamics; empty for none")
+
+    def __post_init__(self) -> None:
+        """Check lengths of vectors."""
+        super().__post_init__()
+        self.require_lengths(gravity=(3,))
+
+    def require_lengths(self, **sizes: tuple[int, ...]) -> None:
+        """Refuse vectors that have none of the lengths given for them."""
+        for name, valid in sizes.items():
+            given = len(getattr(self, name))
+            if given not in valid:
+                raise ParameterError(
+                    f"parameter {self.ros_name(name)}: got {given} numbers, expected {valid[-1]}"
+                )
+
+
+@dataclass(frozen=True)
+class RobotParameters(ModelParameters):
+    """What every node needs to know of its robot."""
+
+    GROUPS: ClassVar[tuple[str, ...]] = ("payload",)
+
     root_link: str = parameter(
         "",
         "link whose frame is {1}, all that is inboard of it left out; if empty, the URDF's root",
@@ -205,10 +229,6 @@ class RobotParameters(NodeParameters):
     locked_joints: tuple[str, ...] = parameter(
         (), "joints to fix: name, or name=position [rad or m]"
     )
-    gravity: tuple[float, ...] = parameter(
-        (0.0, 0.0, 0.0), "acceleration of free fall in the world's axes", unit="m/s^2", of=float
-    )
-    hydrodynamics: str = parameter("", "YAML file with a section hydrodynamics; empty for none")
     payload_link: str = parameter("", "link that holds a payload; empty for none")
     payload_mass: float = parameter(0.0, "mass of the payload", unit="kg", minimum=0.0)
     payload_com: tuple[float, ...] = parameter(
@@ -233,24 +253,34 @@ class RobotParameters(NodeParameters):
     def __post_init__(self) -> None:
         """Check lengths of vectors and the joints to lock."""
         super().__post_init__()
-        for name, size in (("gravity", 3), ("payload_com", 3), ("payload_inertia", 6)):
-            given = len(getattr(self, name))
-            if given != size:
-                raise ParameterError(
-                    f"parameter {self.ros_name(name)}: got {given} numbers, expected {size}"
-                )
+        self.require_lengths(payload_com=(3,), payload_inertia=(6,))
         self.locked  # noqa: B018 - raises what is wrong with it
 
     @property
     def locked(self) -> dict[str, float]:
         """Positions of locked joints by name."""
-        out = {}
-        for item in self.locked_joints:
-            name, _, position = item.partition("=")
-            try:
-                out[name.strip()] = float(position) if position else 0.0
-            except ValueError:
-                raise ParameterError(
-                    f"parameter locked_joints: got {item!r}, expected name or name=position"
-                ) from None
-        return out
+        return numbers_by_name("locked_joints", self.locked_joints, missing=0.0)
+
+
+def numbers_by_name(
+    name: str, items: Iterable[str], *, missing: float | None = None
+) -> dict[str, float]:
+    """Numbers of a parameter whose items are ``name=value``.
+
+    Args:
+        name: of the parameter, for messages.
+        items: its value.
+        missing: what a name alone means; None if it means nothing.
+
+    Raises:
+        ParameterError: an item that cannot be read.
+    """
+    out = {}
+    for item in items:
+        key, sign, value = item.partition("=")
+        try:
+            out[key.strip()] = missing if missing is not None and not sign else float(value)
+        except ValueError:
+            expected = "name=value" if missing is None else "name or name=value"
+            raise ParameterError(f"parameter {name}: got {item!r}, expected {expected}") from None
+    return out

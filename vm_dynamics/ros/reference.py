@@ -1,31 +1,175 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of all nodes as Markdown: ``python -m vm_dynamics.ros.reference``."""
+"""Topics and parameters of all nodes as Markdown: ``python -m vm_dynamics.ros.reference``.
+
+Parameters come from the classes that declare them. Topics are listed here, and a test compares the
+list with what the running nodes really have.
+"""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from vm_dynamics.ros.ccf_node import CcfParameters
 from vm_dynamics.ros.compensator_node import CompensatorParameters
-from vm_dynamics.ros.dynamics_node import DynamicsParameters
+from vm_dynamics.ros.dynamics_node import MATRICES, DynamicsParameters
+from vm_dynamics.ros.joint_force_node import JointForceParameters
 from vm_dynamics.ros.observer_node import ObserverParameters
 from vm_dynamics.ros.parameters import NodeParameters, RobotParameters
+from vm_dynamics.ros.sim_node import SimParameters
 
 NODES: dict[str, type[NodeParameters]] = {
     "dynamics_node": DynamicsParameters,
     "observer_node": ObserverParameters,
     "compensator_node": CompensatorParameters,
     "ccf_node": CcfParameters,
+    "sim_node": SimParameters,
+    "joint_force_node": JointForceParameters,
+    "odom_tf_node": NodeParameters,
 }
 
 
-def tables() -> str:
+class Topic(NamedTuple):
+    """A topic or service.
+
+    Attributes:
+        way: ``in``, ``out`` or ``service``.
+        name: relative to the namespace, with ``~`` for the node's own.
+        kinds: types, of which a parameter may choose one.
+        what: in words.
+    """
+
+    way: str
+    name: str
+    kinds: tuple[str, ...]
+    what: str
+
+
+def _in(name: str, kinds: str, what: str) -> Topic:
+    return Topic("in", name, tuple(kinds.split()), what)
+
+
+def _out(name: str, kinds: str, what: str) -> Topic:
+    return Topic("out", name, tuple(kinds.split()), what)
+
+
+_ROBOT = (
+    _in(
+        "robot_description", "std_msgs/String", "URDF text, latched; not read if the parameter is"
+    ),
+    _in("joint_states", "sensor_msgs/JointState", "matched by name"),
+)
+_ARRAY = "std_msgs/Float64MultiArray"
+_MATRICES = {
+    "mass_matrix": "M, (b+n, b+n), base first",
+    "connection": "A, (b, n)",
+    "locked_inertia": "M_b, (b, b)",
+    "shape_inertia": "Lambda_q, (n, n)",
+    "coriolis": "C of Hamel's equations, (b+n, b+n)",
+    "curvature": "(b, n n), in the frame of the parameter `frame`",
+}
+TOPICS: dict[str, tuple[Topic, ...]] = {
+    "dynamics_node": (
+        *_ROBOT,
+        _in(
+            "base_twist",
+            "geometry_msgs/TwistWithCovarianceStamped",
+            "velocity that the Coriolis matrix is taken at; zero without",
+        ),
+        *(_out(f"~/{name}", _ARRAY, _MATRICES[name]) for name in MATRICES),
+        _out("~/com", "geometry_msgs/PointStamped", "centre of mass in {1} [m]"),
+    ),
+    "observer_node": (
+        *_ROBOT,
+        _in(
+            "pose",
+            "geometry_msgs/PoseStamped geometry_msgs/PoseWithCovarianceStamped nav_msgs/Odometry "
+            "geometry_msgs/TransformStamped",
+            "of the root link in the world, by `pose.type`",
+        ),
+        _in("base_wrench", "geometry_msgs/WrenchStamped", "known wrench on the base, if any"),
+        _in("imu", "sensor_msgs/Imu", "angular velocity, with `imu.link`"),
+        _in(
+            "velocity",
+            "geometry_msgs/TwistWithCovarianceStamped",
+            "linear velocity, with `velocity_axes`",
+        ),
+        _out("~/odom", "nav_msgs/Odometry", "pose and twist with covariance"),
+        _out("~/twist", "geometry_msgs/TwistWithCovarianceStamped", "[v; w] in {1}"),
+        _out("~/locked_velocity", "geometry_msgs/TwistStamped", "mu = V + A qd in {1}"),
+        _out("~/momentum", _ARRAY, "M_b mu in {1}, (b,)"),
+    ),
+    "compensator_node": (
+        *_ROBOT,
+        _in(
+            "target",
+            "trajectory_msgs/JointTrajectoryPoint sensor_msgs/JointState",
+            "what the joints shall do, by `target_type`",
+        ),
+        _in("locked_velocity", "geometry_msgs/TwistStamped", "the observer's, for laws 1 and 2"),
+        _in("odom", "nav_msgs/Odometry", "the observer's, where weight or the base matters"),
+        _in(
+            "base_target", "geometry_msgs/PoseStamped", "computed_torque: where the base shall be"
+        ),
+        _in("tool_target", "geometry_msgs/PoseStamped", "reaction: where the tool shall be"),
+        _out("~/commands", _ARRAY, "joint efforts in the order of `joints`"),
+        _out("~/torques", "sensor_msgs/JointState", "the same by name"),
+        _out("~/thrusts", _ARRAY, "computed_torque: of the rotors [N]"),
+        _out("~/base_wrench", "geometry_msgs/WrenchStamped", "computed_torque: what they give"),
+        Topic("service", "~/enable", ("std_srvs/SetBool",), "allow or forbid torques"),
+    ),
+    "ccf_node": (
+        *_ROBOT,
+        _out("~/map", "sensor_msgs/PointCloud2", "x, y, z, intensity and all components; latched"),
+        _out("~/gait", "visualization_msgs/Marker", "a loop, drawn on the map"),
+        _out("~/displacement", "geometry_msgs/PoseStamped", "of the base after that loop"),
+    ),
+    "sim_node": (
+        _in("commands", _ARRAY, "joint efforts in the robot's order"),
+        _in("thrusts", _ARRAY, "what the thrusters shall give [N]"),
+        _in("base_wrench", "geometry_msgs/WrenchStamped", "a push from outside, in {1}"),
+        _in("torques", "sensor_msgs/JointState", "whose stamps are waited for, with `most_lead`"),
+        _in("odom", "nav_msgs/Odometry", "likewise"),
+        _out("/clock", "rosgraph_msgs/Clock", "simulated time"),
+        _out("robot_description", "std_msgs/String", "URDF text, latched"),
+        _out("joint_states", "sensor_msgs/JointState", "with noise"),
+        _out("pose", "geometry_msgs/PoseStamped", "slow, noisy, late"),
+        _out("ground_truth/odom", "nav_msgs/Odometry", "the truth"),
+        _out("thruster_wrench", "geometry_msgs/WrenchStamped", "what thrusters really give"),
+        Topic("service", "~/reset", ("std_srvs/Trigger",), "back to the start"),
+    ),
+    "joint_force_node": (
+        _in("commands", _ARRAY, "joint efforts in the order of `joints`"),
+        _out("joint/<name>/cmd_force", "std_msgs/Float64", "of each joint, for Gazebo"),
+    ),
+    "odom_tf_node": (
+        _in("odom", "nav_msgs/Odometry", "the observer's"),
+        _out("/tf", "tf2_msgs/TFMessage", "where the base is, for RViz"),
+    ),
+}
+
+
+def topics() -> str:
+    """A table of topics for each node."""
+    parts = []
+    for node, entries in TOPICS.items():
+        lines = [f"### {node}", "", "| | topic | type | what |", "|---|---|---|---|"]
+        lines += [
+            f"| {topic.way} | `{topic.name}` | {', '.join(topic.kinds)} | {topic.what} |"
+            for topic in entries
+        ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def parameters() -> str:
     """A table of what all nodes share, and one for each node."""
-    common = {item.name for item in fields(RobotParameters)}
-    parts = ["### All nodes", _table(RobotParameters, common)]
+    shared = {item.name for item in fields(RobotParameters)}
+    parts = ["### All nodes that compute with a robot", _table(RobotParameters, shared)]
     for name, kind in NODES.items():
-        parts += [f"### {name}", _table(kind, {item.name for item in fields(kind)} - common)]
+        common = shared if issubclass(kind, RobotParameters) else set()
+        names = {item.name for item in fields(kind)} - common
+        parts += [f"### {name}", _table(kind, names)]
     return "\n\n".join(parts)
 
 
@@ -51,5 +195,10 @@ def _shown(default: Any) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
+def page() -> str:
+    """The end of docs/nodes.md."""
+    return f"## Topics\n\n{topics()}\n\n## Parameters\n\n{parameters()}\n"
+
+
 if __name__ == "__main__":
-    print(tables())
+    print(page(), end="")

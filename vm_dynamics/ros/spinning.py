@@ -42,7 +42,7 @@ class Topics:
         """None yet."""
         self.group = Aside()
         self._context = context
-        self._handlers: dict[Any, tuple[bool, Any, type, Callable[[Any], None], int]] = {}
+        self._handlers: dict[Any, tuple[bool, Any, type, Callable[[Any], None], int, bool]] = {}
         self._wait_set: Any = None
 
     def add(
@@ -53,6 +53,7 @@ class Topics:
         *,
         most: int,
         last: bool = False,
+        raw: bool = False,
     ) -> None:
         """Wait for a subscription of ``group``.
 
@@ -62,8 +63,9 @@ class Topics:
             handle: called with each message.
             most: messages to take at a time before others have their turn.
             last: whether it comes after all others when several have messages.
+            raw: whether messages are handed over as they travel, as bytes.
         """
-        self._handlers[subscription] = (last, subscription.handle, kind, handle, most)
+        self._handlers[subscription] = (last, subscription.handle, kind, handle, most, raw)
         # a stable sort: False before True
         self._handlers = dict(sorted(self._handlers.items(), key=lambda item: item[1][0]))
         self._wait_set = None
@@ -85,24 +87,45 @@ class Topics:
             time.sleep(timeout)
             return
         waiting.clear_entities()
-        for _, handle, _, _, _ in handlers:
+        for _, handle, *_ in handlers:
             waiting.add_subscription(handle)
         waiting.wait(max(0, int(1e9 * timeout)))
         ready = waiting.get_ready_entities("subscription")
-        for _, handle, kind, callback, most in handlers:
-            if handle.pointer in ready:
-                for _ in range(most):
-                    taken = handle.take_message(kind, False)
-                    if taken is None:
-                        break
-                    callback(taken[0])
+        pending = [entry for entry in handlers if entry[1].pointer in ready]
+        rounds = 0
+        # one of each in turn: after a hiccup, what belongs together is still handled together
+        while pending:
+            rounds += 1
+            pending = [entry for entry in pending if entry[4] >= rounds and _take(*entry)]
 
 
-def spin(executor: Executor, topics: Topics, stopped: Callable[[], bool]) -> None:
-    """Serve topics and, every now and then, all else, until told to stop."""
-    turn = time.monotonic()
+def _take(
+    last: bool, handle: Any, kind: type, callback: Callable[[Any], None], most: int, raw: bool
+) -> bool:
+    """Handle a message of a subscription; False if there was none."""
+    taken = handle.take_message(kind, raw)
+    if taken is None:
+        return False
+    callback(taken[0])
+    return True
+
+
+def spin(
+    executor: Executor, topics: Topics, stopped: Callable[[], bool], work: Callable[[], float]
+) -> None:
+    """Serve topics and, every now and then, all else, until told to stop.
+
+    Args:
+        executor: what serves all else.
+        topics: the subscriptions.
+        stopped: whether to stop.
+        work: called when it is due; returns when it is next, by the steady clock [s].
+    """
+    turn = due = time.monotonic()
     while not stopped():
-        topics.wait(max(0.0, turn - time.monotonic()))
+        topics.wait(max(0.0, min(turn, due) - time.monotonic()))
+        if time.monotonic() >= due:
+            due = work()
         if time.monotonic() >= turn:
             try:
                 executor.spin_once(timeout_sec=0.0)

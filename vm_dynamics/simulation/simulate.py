@@ -88,7 +88,7 @@ def simulate(
     if integrator not in INTEGRATORS:
         raise UnknownMethodError("integrator", integrator, INTEGRATORS)
     times = _times(t, step)
-    run = _Run(robot, state, times, float(step), friction)
+    run = Run(robot, state, times, float(step), friction)
     advance = run.stepper(integrator)
     with _bar(len(times) - 1, progress) as bar:
         for k in range(len(times) - 1):
@@ -135,7 +135,7 @@ class _Forces(NamedTuple):
     loads: Array
 
 
-class _Run:
+class Run:
     """A trajectory in the making."""
 
     def __init__(

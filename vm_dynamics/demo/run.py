@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a scenario: starts the processes, shows a live line, then plots, records and judges."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vm_dynamics.demo import SCENARIOS
+from vm_dynamics.demo.drawing import draw
+from vm_dynamics.demo.log import Log
+from vm_dynamics.demo.scenario import Bar, Scenario
+from vm_dynamics.demo.supervisor import NodeDiedError, Supervisor
+from vm_dynamics.demo.tumbling import DEG
+from vm_dynamics.errors import VmDynamicsError
+from vm_dynamics.ros.client import Client, alone, free_domain
+from vm_dynamics.ros.recording import Recording
+
+DRIVEN = 0.01  # [s] of the wall's clock between two targets
+SHOWN = 0.2  # [s] between two live lines on a terminal
+TOLD = 5.0  # and elsewhere
+FRAMES = 0.05  # [s] of simulated time between two pictures of the robot in the recording
+COMPILING = 600.0  # [s] that a first start may take
+BEGINNING = 60.0  # [s] from the start of the simulation to its first tick
+SLOWEST = 0.2  # of real time; below it the machine cannot do it
+GRACE = 60.0  # [s]
+
+
+class TooSlowError(VmDynamicsError):
+    """Something took longer than it may."""
+
+
+def run(
+    name: str, *, robot: str | None, duration: float | None, seed: int, output: str, headless: bool
+) -> int:
+    """Run a scenario; returns 0 if it met its bars, 1 if not.
+
+    Args:
+        name: one of ``SCENARIOS``.
+        robot: another robot than the scenario's own.
+        duration: another duration [s] of simulated time.
+        seed: of the sensors' noise.
+        output: folder that gets a folder for the scenario.
+        headless: whether to open no window even if there is a screen.
+    """
+    scenario = SCENARIOS[name](robot, duration, seed)
+    folder = Path(output).expanduser() / name
+    _clear(folder)
+    viewer = not headless and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    signal.signal(signal.SIGTERM, lambda *_: _interrupt())
+    print(f"{name}: {scenario.TITLE}")
+    print(f"robot {scenario.robot!r}, {scenario.duration:g} s, seed {seed}")
+    log = Log()
+    began = time.monotonic()
+    domain = free_domain()
+    os.environ.update(alone({}, domain))
+    with ExitStack() as stack:
+        recording = stack.enter_context(Recording(folder / "recording"))
+        client = Client("demo", domain=domain, recording=recording)
+        stack.callback(client.close)
+        supervisor = stack.enter_context(Supervisor(folder / "logs", dict(os.environ)))
+        _Run(scenario, client, supervisor, recording, log).go(viewer)
+    bars = scenario.bars(log)
+    pictures = draw(scenario, log, folder)
+    text = table(bars)
+    title = f"{name}: {scenario.robot.name}, {scenario.duration:g} s, seed {seed}"
+    (folder / "summary.txt").write_text(f"{title}\n\n{text}\n")
+    print(f"\n{text}\n")
+    print(f"written to {folder}: {', '.join([*pictures, 'recording', 'summary.txt', 'logs'])}")
+    met = all(bar.met for bar in bars)
+    spent = time.monotonic() - began
+    print(f"{'all bars met' if met else 'A BAR WAS NOT MET'}, {spent:.0f} s in all")
+    return 0 if met else 1
+
+
+def table(bars: list[Bar]) -> str:
+    """What was reached, as text."""
+    width = max(len(bar.what) for bar in bars)
+    lines = [f"{'':<{width}}  {'reached':>10} {'bar':>10}"]
+    for bar in bars:
+        limit = "" if np.isinf(bar.limit) else f"{bar.limit:.3g}"
+        sign = "" if np.isinf(bar.limit) else ("  met" if bar.met else "  NOT MET")
+        lines.append(
+            f"{bar.what:<{width}}  {bar.value:>10.3g} {limit:>10} {bar.unit:<6}{sign}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+class _Run:
+    """A scenario on its way."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        client: Client,
+        supervisor: Supervisor,
+        recording: Recording,
+        log: Log,
+    ) -> None:
+        self.scenario, self.client, self.supervisor = scenario, client, supervisor
+        self.recording, self.log = recording, log
+        self._last_line = 0.0
+        self._maps: list[float] = []
+        self._next_frames = 0
+        client.on_odometry("ground_truth/odom", log.truth.hear)
+        client.on_odometry("observer_node/odom", log.estimate.hear)
+        client.on_joints("joint_states", scenario.robot.joint_names, self._on_joints)
+        client.on_map("ccf_node/map", self._on_map)
+
+    def go(self, viewer: bool) -> None:
+        """Start all, drive until the end."""
+        parameters = self.scenario.parameters(viewer)
+        simulation = parameters.pop("sim_node")
+        for node, values in parameters.items():
+            self.supervisor.start(node, values)
+        self._wait_active(list(parameters))
+        # last, so that its first second is not lost on the others
+        self.supervisor.start("sim_node", simulation)
+        began = time.monotonic()
+        most = GRACE + self.scenario.duration / SLOWEST
+        while self.time < self.scenario.duration:
+            self.client.spin(DRIVEN)
+            self.supervisor.check()
+            spent = time.monotonic() - began
+            if spent > BEGINNING and not self.client.nanos:
+                raise TooSlowError(f"no tick of the simulation after {BEGINNING:g} s")
+            if spent > most:
+                raise TooSlowError(
+                    f"{self.time:.1f} s of simulated time took {spent:.0f} s: the machine is too "
+                    "slow, or busy"
+                )
+            if self.client.nanos:
+                self.scenario.drive(self.time, self.client, self.log)
+                self._show()
+        self._say(self._line(), last=True)
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return 1e-9 * self.client.nanos
+
+    def _wait_active(self, nodes: list[str]) -> None:
+        began = time.monotonic()
+        waiting = nodes
+        while waiting:
+            self.client.spin(0.1)
+            self.supervisor.check()
+            waiting = [
+                node
+                for node in nodes
+                if self.client.conditions.get(f"/{node}", ("",))[0] != "active"
+            ]
+            spent = time.monotonic() - began
+            if spent > COMPILING:
+                raise TooSlowError(f"{', '.join(waiting)} not active after {COMPILING:g} s")
+            if spent > 3.0 and waiting:
+                self._say(
+                    f"starting {', '.join(waiting)}, {spent:.0f} s (the first start on a machine "
+                    "compiles for some minutes)"
+                )
+        self._say("", last=True)
+
+    def _on_joints(self, nanos: int, q: Any, qd: Any, effort: Any) -> None:
+        self.log.joints.hear(nanos, q, qd)
+        true = self.log.truth.last
+        if nanos >= self._next_frames and true is not None:
+            self._next_frames = nanos + int(1e9 * FRAMES)
+            robot = self.scenario.robot
+            frames = {name: true[0] @ robot.link_pose(q, name) for name in robot.link_names}
+            self.recording.write_frames(nanos, "world", frames)
+
+    def _on_map(self, columns: Any, rows: Any, values: Any) -> None:
+        self.log.curvature = columns, rows, values
+        self._maps.append(time.monotonic())
+
+    # -- the live line ----------------------------------------------------------------------------
+
+    def _line(self) -> str:
+        error = self.log.velocity_error_now
+        parts = [f"t {self.time:5.1f} s"]
+        if error is not None:
+            parts.append(
+                f"velocity error {np.linalg.norm(error[3:]) / DEG:6.3f} deg/s "
+                f"{1e3 * np.linalg.norm(error[:3]):6.2f} mm/s"
+            )
+        joints = self.log.joints.last
+        if joints is not None:
+            off = abs(joints[0] - self.scenario.target(1e-9 * self.log.joints.newest)[0]).max()
+            parts.append(f"joint error {off / DEG:6.3f} deg")
+        recent = [t for t in self._maps if t > time.monotonic() - 5.0]
+        parts.append(f"maps {len(recent) / 5.0:3.1f} Hz")
+        if self.log.events:
+            parts.append(self.log.events[-1][1])
+        return " | ".join(parts)
+
+    def _show(self) -> None:
+        if time.monotonic() >= self._last_line + (SHOWN if sys.stdout.isatty() else TOLD):
+            self._say(self._line())
+
+    def _say(self, line: str, last: bool = False) -> None:
+        """A line that replaces itself on a terminal."""
+        if not sys.stdout.isatty():
+            if line and (last or time.monotonic() >= self._last_line + TOLD):
+                print(line, flush=True)
+                self._last_line = time.monotonic()
+            return
+        columns = shutil.get_terminal_size().columns - 1
+        print(f"\r{line[:columns]:<{columns}}", end="\n" if last and line else "", flush=True)
+        self._last_line = time.monotonic()
+
+
+def _clear(folder: Path) -> None:
+    """Make a folder for results and logs, without the recording of an earlier run."""
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "recording", ignore_errors=True)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+__all__ = ["NodeDiedError", "TooSlowError", "run", "table"]

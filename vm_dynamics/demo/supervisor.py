@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts nodes as processes and ends them, whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from vm_dynamics.errors import VmDynamicsError
+
+PATIENCE = 5.0  # [s] for a node to end, before it is killed
+# Who hears whom, as the launch files have it.
+REMAPPINGS = {
+    "dynamics_node": {"base_twist": "observer_node/twist"},
+    "observer_node": {"base_wrench": "thruster_wrench"},
+    "compensator_node": {
+        "locked_velocity": "observer_node/locked_velocity",
+        "odom": "observer_node/odom",
+    },
+    "sim_node": {
+        "commands": "compensator_node/commands",
+        "thrusts": "compensator_node/thrusts",
+        "torques": "compensator_node/torques",
+        "odom": "observer_node/odom",
+    },
+}
+
+
+class NodeDiedError(VmDynamicsError):
+    """A node ended that should not have."""
+
+
+class Supervisor:
+    """Processes that end with it."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        """None yet.
+
+        Args:
+            folder: for parameters and logs.
+            environment: of the processes.
+        """
+        self._folder, self._environment = folder, environment
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Supervisor:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End all."""
+        self.stop()
+
+    def start(self, node: str, parameters: dict[str, Any]) -> None:
+        """Start a node with its parameters; its output goes to a file."""
+        file = self._folder / f"{node}.yaml"
+        file.write_text(yaml.safe_dump({node: {"ros__parameters": parameters}}))
+        command = [sys.executable, "-m", f"vm_dynamics.ros.{node}", "--ros-args"]
+        command += ["--params-file", str(file)]
+        for name, topic in REMAPPINGS.get(node, {}).items():
+            command += ["-r", f"{name}:={topic}"]
+        with self._log(node).open("wb") as output:
+            self._processes[node] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                # a Ctrl-C of the terminal is for the supervisor, which ends them in order
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Look whether all are alive.
+
+        Raises:
+            NodeDiedError: one is not; the message has the end of its log.
+        """
+        for node, process in self._processes.items():
+            code = process.poll()
+            if code is not None:
+                lines = self._log(node).read_text(errors="replace").splitlines()[-12:]
+                raise NodeDiedError(f"{node} ended with exit code {code}:\n" + "\n".join(lines))
+
+    def stop(self) -> None:
+        """End all processes: ask, then insist."""
+        for number in (signal.SIGINT, signal.SIGKILL):
+            running = [p for p in self._processes.values() if p.poll() is None]
+            for process in running:
+                with suppress(ProcessLookupError):
+                    process.send_signal(number)
+            end = time.monotonic() + PATIENCE
+            for process in running:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, end - time.monotonic()))
+
+    def _log(self, node: str) -> Path:
+        return self._folder / f"{node}.log"

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes part in a graph for a program that knows no messages: hears, publishes, asks, records."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import SetParameters
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message, serialize_message
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState, PointCloud2
+from std_msgs.msg import Float64MultiArray, String
+from trajectory_msgs.msg import JointTrajectoryPoint
+from visualization_msgs.msg import Marker
+
+from vm_dynamics.errors import VmDynamicsError
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.ros.messages import fill_pose, nanoseconds, pose_matrix, to_stamp, twist_vector
+from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
+from vm_dynamics.ros.recording import Recording
+from vm_dynamics.ros.spinning import Topics, spin
+
+# What is recorded, where it is published.
+RECORDED: dict[str, type] = {
+    "joint_states": JointState,
+    "pose": PoseStamped,
+    "ground_truth/odom": Odometry,
+    "observer_node/odom": Odometry,
+    "observer_node/locked_velocity": TwistStamped,
+    "compensator_node/torques": JointState,
+    "compensator_node/thrusts": Float64MultiArray,
+    "dynamics_node/mass_matrix": Float64MultiArray,
+    "ccf_node/map": PointCloud2,
+    "ccf_node/gait": Marker,
+    "/diagnostics": DiagnosticArray,
+}
+PATIENCE = 20.0  # [s] for the answer of a service
+
+
+class ServiceError(VmDynamicsError):
+    """A service did not answer, or refused."""
+
+
+class Client:
+    """A node without a life cycle of its own.
+
+    Attributes:
+        nanos: simulated time, of ``/clock`` [ns]; zero before the first tick.
+        conditions: of each node, by its full name: state of the life cycle, and its message.
+        counts: messages of each topic.
+    """
+
+    def __init__(self, name: str, *, domain: int, recording: Recording | None = None) -> None:
+        """Join a domain."""
+        self.nanos = 0
+        self.conditions: dict[str, tuple[str, str]] = {}
+        self.counts: dict[str, int] = {}
+        self._recording = recording
+        self._handlers: dict[str, Callable[[Any], None]] = {}
+        self._publishers: dict[str, Any] = {}
+        self._context = Context()
+        rclpy.init(context=self._context, domain_id=domain)
+        self._node = Node(name, context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._topics = Topics(self._context)
+        self._subscribe(Clock, "/clock", self._on_clock, SENSOR)
+        self._handlers["/diagnostics"] = self._on_diagnostics
+        for topic, kind in RECORDED.items():
+            self._subscribe_raw(kind, topic, COMMAND if topic == "/diagnostics" else SENSOR)
+        self._subscribe_raw(String, "robot_description", LATCHED)
+
+    def close(self) -> None:
+        """Leave."""
+        self._executor.remove_node(self._node)
+        self._node.destroy_node()
+        self._executor.shutdown()
+        with suppress(Exception):
+            rclpy.shutdown(context=self._context)
+
+    # -- hearing ----------------------------------------------------------------------------------
+
+    def on_odometry(self, topic: str, handle: Callable[[int, Array, Array], None]) -> None:
+        """Call with stamp [ns], pose (4, 4) and twist (6,) of a recorded topic."""
+
+        def heard(m: Odometry) -> None:
+            pose = pose_matrix(m.pose.pose.position, m.pose.pose.orientation)
+            handle(nanoseconds(m.header.stamp), pose, twist_vector(m.twist.twist))
+
+        self._handlers[topic] = heard
+
+    def on_joints(
+        self, topic: str, names: Iterable[str], handle: Callable[[int, Array, Array, Array], None]
+    ) -> None:
+        """Call with stamp [ns], positions, velocities and efforts, in the order of ``names``."""
+        wanted = list(names)
+
+        def heard(m: JointState) -> None:
+            at = [m.name.index(name) for name in wanted]
+            parts = (np.array(x)[at] for x in (m.position, m.velocity, m.effort))
+            handle(nanoseconds(m.header.stamp), *parts)
+
+        self._handlers[topic] = heard
+
+    def on_map(self, topic: str, handle: Callable[[Array, Array, Array], None]) -> None:
+        """Call with the coordinates of a map's columns and rows, and its values by row, column."""
+
+        def heard(m: PointCloud2) -> None:
+            at = {field.name: field.offset // 4 for field in m.fields}
+            whole = np.frombuffer(m.data, dtype=np.float32).reshape(m.height, m.width, -1)
+            handle(whole[0, :, at["x"]], whole[:, 0, at["y"]], whole[..., at["intensity"]])
+
+        self._handlers[topic] = heard
+
+    def _subscribe(self, kind: type, topic: str, handle: Any, qos: QoSProfile) -> None:
+        out = self._node.create_subscription(
+            kind, topic, handle, qos, callback_group=self._topics.group
+        )
+        self._topics.add(out, kind, handle, most=qos.depth)
+
+    def _subscribe_raw(self, kind: Any, topic: str, qos: QoSProfile) -> None:
+        whole = kind.__module__.split(".")[0] + "/msg/" + kind.__name__
+        kept = qos is LATCHED
+
+        def heard(raw: bytes) -> None:
+            self.counts[topic] = self.counts.get(topic, 0) + 1
+            self._record(topic, whole, raw, kept)
+            if topic in self._handlers:
+                self._handlers[topic](deserialize_message(raw, kind))
+
+        out = self._node.create_subscription(
+            kind, topic, heard, qos, callback_group=self._topics.group, raw=True
+        )
+        self._topics.add(out, kind, heard, most=qos.depth, raw=True)
+
+    def _record(self, topic: str, kind: str, raw: bytes, kept: bool = False) -> None:
+        if self._recording is not None:
+            full = topic if topic.startswith("/") else f"/{topic}"
+            self._recording.write(full, kind, self.nanos, raw, kept=kept)
+
+    def _on_clock(self, message: Clock) -> None:
+        self.nanos = nanoseconds(message.clock)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            values = {item.key: item.value for item in status.values}
+            self.conditions[status.name] = values.get("state", ""), status.message
+
+    # -- publishing -------------------------------------------------------------------------------
+
+    def publish_target(self, q: Array, qd: Array, qdd: Array) -> None:
+        """What the joints shall do, on ``target``."""
+        point = JointTrajectoryPoint(
+            positions=q.tolist(), velocities=qd.tolist(), accelerations=qdd.tolist()
+        )
+        self._publish("target", point)
+
+    def publish_pose(self, topic: str, g: Array, frame: str = "world") -> None:
+        """A pose, shape (4, 4), as on ``base_target``."""
+        message = PoseStamped()
+        message.header.stamp, message.header.frame_id = to_stamp(self.nanos), frame
+        fill_pose(message.pose, g)
+        self._publish(topic, message)
+
+    def _publish(self, topic: str, message: Any) -> None:
+        kind = type(message)
+        if topic not in self._publishers:
+            self._publishers[topic] = self._node.create_publisher(kind, topic, COMMAND)
+        self._publishers[topic].publish(message)
+        whole = kind.__module__.split(".")[0] + "/msg/" + kind.__name__
+        self._record(topic, whole, bytes(serialize_message(message)))
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def set_parameter(self, node: str, name: str, value: Any) -> None:
+        """Set a parameter of a node, and wait until it is.
+
+        Raises:
+            ServiceError: the node does not answer, or refuses, with its reason.
+        """
+        client = self._node.create_client(SetParameters, f"{node}/set_parameters")
+        end = time.monotonic() + PATIENCE
+        try:
+            self.spin_until(client.service_is_ready, end)
+            message = Parameter(name, value=value).to_parameter_msg()
+            future = client.call_async(SetParameters.Request(parameters=[message]))
+            self.spin_until(future.done, end)
+            if not future.done():
+                raise ServiceError(f"{node}: no answer to set {name} after {PATIENCE:g} s")
+            result = future.result().results[0]
+            if not result.successful:
+                raise ServiceError(f"{node}: {name} = {value!r} is refused: {result.reason}")
+        finally:
+            self._node.destroy_client(client)
+
+    def spin_until(self, condition: Callable[[], bool], end: float = math.inf) -> None:
+        """Hear until a condition holds, or a time of the steady clock [s] is reached."""
+        spin(
+            self._executor,
+            self._topics,
+            lambda: condition() or time.monotonic() > end,
+            lambda: math.inf,
+        )
+
+    def spin(self, seconds: float) -> None:
+        """Hear for some time."""
+        self.spin_until(lambda: False, time.monotonic() + seconds)
+
+
+def alone(environment: dict[str, str], domain: int) -> dict[str, str]:
+    """Environment of processes that talk to no other machine and no other graph of this one."""
+    return {
+        **environment,
+        "ROS_DOMAIN_ID": str(domain),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+    }
+
+
+def free_domain() -> int:
+    """A domain that most likely nobody else uses."""
+    return 1 + os.getpid() % 100
