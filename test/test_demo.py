@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,7 +151,7 @@ def test_angles_between_attitudes():
 
 
 def test_a_node_that_dies_is_reported_with_its_last_words(tmp_path):
-    with Supervisor(tmp_path, dict(os.environ)) as supervisor:
+    with closing(Supervisor(tmp_path, dict(os.environ))) as supervisor:
         supervisor.start("sim_node", {"robot": "no_such_robot"})
         end = time.monotonic() + 60.0
         with pytest.raises(NodeDiedError, match=r"(?s)sim_node ended with exit code 1.*no_such"):
@@ -159,9 +161,12 @@ def test_a_node_that_dies_is_reported_with_its_last_words(tmp_path):
 
 
 def children(folder):
-    """Processes whose arguments name a folder."""
-    out = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in out.splitlines() if f"{folder}/" in line]
+    """Commands of running processes that name something in a folder."""
+    out = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            out.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in out if f"{folder}/" in command]
 
 
 def demo(folder, *arguments):

@@ -9,6 +9,8 @@ from pathlib import Path
 import validation
 
 from vm_dynamics.cli import _parser
+from vm_dynamics.demo import SCENARIOS
+from vm_dynamics.ros import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -40,11 +42,22 @@ def test_the_speed_table_is_that_of_the_last_benchmark():
     assert table in README
 
 
+def test_the_topics_are_those_of_the_reference():
+    assert reference.summary() in README
+
+
+def test_every_scenario_of_the_demo_is_described():
+    for page in (README, (ROOT / "docs/demo.md").read_text()):
+        assert set(re.findall(r"^\| `(\w+)`(?: \(the default\))? \|", page, re.M)) >= set(
+            SCENARIOS
+        )
+
+
 def test_every_command_is_described():
     commands = _parser()._subparsers._group_actions[0].choices
     assert set(re.findall(r"^\| `vm_dynamics (\w+)", README, re.M)) == set(commands)
 
 
 def test_every_link_to_a_file_exists():
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README):
+        assert target.startswith("https://") or (ROOT / target).exists(), target

@@ -15,7 +15,7 @@ import numpy as np
 
 from vm_dynamics.dynamics._coriolis_kernels import bracket, coadjoint, relative_twists
 from vm_dynamics.dynamics._entry import all_finite, entry, jit
-from vm_dynamics.dynamics._general_kernels import dot
+from vm_dynamics.dynamics._general_kernels import dot, times
 from vm_dynamics.dynamics._hybrid_kernels import (
     check_state,
     include_twist,
@@ -126,16 +126,6 @@ def locked_matrix(model, comp, out):
 
 
 @jit
-def times6(matrix, x, out):
-    """Out = matrix x, shapes (6, 6), (6,)."""
-    for c in range(6):
-        total = 0.0
-        for d in range(6):
-            total += matrix[c, d] * x[d]
-        out[c] = total
-
-
-@jit
 def minus_connection(model, locked, momenta, x, out):
     """Base twist -A x, (6,), that joint velocities x, (n,), bring about at zero momentum."""
     total = np.zeros(6)
@@ -143,7 +133,7 @@ def minus_connection(model, locked, momenta, x, out):
         speed = x[int(model[k, DOF])]
         for c in range(6):
             total[c] -= momenta[c, k] * speed
-    times6(locked, total, out)
+    times(locked, total, out)
 
 
 @jit
@@ -155,7 +145,7 @@ def project_forces(model, screws, momenta, locked, force, out):
         for c in range(6):
             up[c] += force[k, c]
     base = np.empty(6)
-    times6(locked, force[0], base)
+    times(locked, force[0], base)
     for k in range(1, nj + 1):
         d = int(model[k, DOF])
         out[d] += dot(column(screws, k), force[k]) - dot(column(momenta, k), base)
@@ -256,7 +246,7 @@ def momentum_torque(model, comp, screws, momenta, locked, mu, out):
     rate = coadjoint(mu, h)
     for c in range(6):
         turned[c] = rate[c]
-    times6(locked, turned, base)
+    times(locked, turned, base)
     for k in range(1, int(model[0, N_BODIES]) + 1):
         s0, s1, s2, s3, s4, s5 = column(screws, k)
         moved = bracket(s0, s1, s2, s3, s4, s5, mu[0], mu[1], mu[2], mu[3], mu[4], mu[5])

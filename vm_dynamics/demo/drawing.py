@@ -45,9 +45,12 @@ def _two(figure: Any, scenario: Scenario, log: Log) -> tuple[Any, Any]:
 
 
 def _mark(axes: Any, log: Log) -> None:
-    for t, name in log.events:
+    for i, (t, name) in enumerate(log.events):
         axes.axvline(t, color="0.4", linewidth=0.8, linestyle="--")
-        axes.text(t, 0.98, f" {name}", transform=axes.get_xaxis_transform(), va="top", fontsize=8)
+        height = 0.98 - 0.06 * (i % 2)
+        axes.text(
+            t, height, f" {name}", transform=axes.get_xaxis_transform(), va="top", fontsize=8
+        )
 
 
 def _observer(figure: Any, scenario: Scenario, log: Log) -> None:
@@ -87,15 +90,16 @@ def _base(figure: Any, scenario: Scenario, log: Log) -> None:
 
 def _curvature(figure: Any, scenario: Scenario, log: Log) -> None:
     assert log.curvature is not None
-    columns, rows, values = log.curvature
+    joints, columns, rows, values = log.curvature
     axes = figure.subplots()
     most = float(abs(values).max()) or 1.0
     levels = np.linspace(-most, most, 21)
     painted = axes.contourf(columns, rows, values, levels=levels, cmap="RdBu_r")
     figure.colorbar(painted, ax=axes, label="turn of the base for each area of a loop")
     axes.set_title("curvature of the connection: loops around dark areas turn the base")
-    axes.set_xlabel("first joint [rad]")
-    axes.set_ylabel("second joint [rad]")
+    first, _, second = joints.partition(", ")
+    axes.set_xlabel(f"{first}, from its last position [rad or m]")
+    axes.set_ylabel(f"{second}, from its last position [rad or m]")
 
 
 def _tool(figure: Any, scenario: Failure, log: Log) -> None:

@@ -65,6 +65,16 @@ class Failure(Scenario):
             log.events.append((t, "controller told"))
         client.publish_pose("tool_target", self.tool(t))
 
+    def error_now(self, log: Log) -> str:
+        """How far the tool is off, for the live line."""
+        nanos = log.truth.newest
+        base, joints = log.truth.at(nanos), log.joints.at(nanos)
+        if base is None or joints is None:
+            return ""
+        place = base[0] @ self.robot.link_pose(joints[0], self.robot.tip_link)
+        off = np.linalg.norm(place[:3, 3] - self.tool(1e-9 * nanos)[:3, 3])
+        return f"tool error {1e3 * off:6.2f} mm"
+
     def tool_errors(self, log: Log) -> tuple[Array, Array]:
         """Times and distances of the tool from where it shall be, shape (N,) each [s], [m]."""
         truth, joints = log.truth.all, log.joints.all

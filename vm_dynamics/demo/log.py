@@ -65,6 +65,15 @@ class Track:
         )
 
 
+class Map(NamedTuple):
+    """A curvature map: its joints, coordinates of columns and rows, values by row and column."""
+
+    joints: str
+    columns: Array
+    rows: Array
+    values: Array
+
+
 class Log:
     """A run: the truth, what the observer made of it, the joints, the last curvature map.
 
@@ -72,14 +81,14 @@ class Log:
         truth: pose (4, 4) and twist (6,) of the base.
         estimate: the same, observed.
         joints: positions and measured velocities, shape (n,) each.
-        curvature: the last map: coordinates of its columns and rows, and values.
+        curvature: the last map.
         events: times and names of what the scenario did.
     """
 
     def __init__(self) -> None:
         """Nothing yet."""
         self.truth, self.estimate, self.joints = Track(), Track(), Track()
-        self.curvature: tuple[Array, Array, Array] | None = None
+        self.curvature: Map | None = None
         self.events: list[tuple[float, str]] = []
 
     @property

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from vm_dynamics.demo import SCENARIOS
 from vm_dynamics.demo.drawing import draw
-from vm_dynamics.demo.log import Log
+from vm_dynamics.demo.log import Log, Map
 from vm_dynamics.demo.scenario import Bar, Scenario
 from vm_dynamics.demo.supervisor import NodeDiedError, Supervisor
 from vm_dynamics.demo.tumbling import DEG
@@ -52,6 +52,7 @@ def run(
         headless: whether to open no window even if there is a screen.
     """
     scenario = SCENARIOS[name](robot, duration, seed)
+    scenario.target(0.0)  # plans what is to be planned, or says why not, before anything starts
     folder = Path(output).expanduser() / name
     _clear(folder)
     viewer = not headless and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
@@ -63,10 +64,9 @@ def run(
     domain = free_domain()
     os.environ.update(alone({}, domain))
     with ExitStack() as stack:
-        recording = stack.enter_context(Recording(folder / "recording"))
-        client = Client("demo", domain=domain, recording=recording)
-        stack.callback(client.close)
-        supervisor = stack.enter_context(Supervisor(folder / "logs", dict(os.environ)))
+        recording = stack.enter_context(closing(Recording(folder / "recording")))
+        client = stack.enter_context(closing(Client("demo", domain=domain, recording=recording)))
+        supervisor = stack.enter_context(closing(Supervisor(folder / "logs", dict(os.environ))))
         _Run(scenario, client, supervisor, recording, log).go(viewer)
     bars = scenario.bars(log)
     pictures = draw(scenario, log, folder)
@@ -156,7 +156,7 @@ class _Run:
             waiting = [
                 node
                 for node in nodes
-                if self.client.conditions.get(f"/{node}", ("",))[0] != "active"
+                if self.client.conditions.get(f"/{node}", {}).get("state") != "active"
             ]
             spent = time.monotonic() - began
             if spent > COMPILING:
@@ -178,7 +178,8 @@ class _Run:
             self.recording.write_frames(nanos, "world", frames)
 
     def _on_map(self, columns: Any, rows: Any, values: Any) -> None:
-        self.log.curvature = columns, rows, values
+        joints = self.client.conditions.get("/ccf_node", {}).get("joints", "two joints")
+        self.log.curvature = Map(joints, columns, rows, values)
         self._maps.append(time.monotonic())
 
     # -- the live line ----------------------------------------------------------------------------
@@ -191,15 +192,12 @@ class _Run:
                 f"velocity error {np.linalg.norm(error[3:]) / DEG:6.3f} deg/s "
                 f"{1e3 * np.linalg.norm(error[:3]):6.2f} mm/s"
             )
-        joints = self.log.joints.last
-        if joints is not None:
-            off = abs(joints[0] - self.scenario.target(1e-9 * self.log.joints.newest)[0]).max()
-            parts.append(f"joint error {off / DEG:6.3f} deg")
+        parts.append(self.scenario.error_now(self.log))
         recent = [t for t in self._maps if t > time.monotonic() - 5.0]
         parts.append(f"maps {len(recent) / 5.0:3.1f} Hz")
         if self.log.events:
             parts.append(self.log.events[-1][1])
-        return " | ".join(parts)
+        return " | ".join(part for part in parts if part)
 
     def _show(self) -> None:
         if time.monotonic() >= self._last_line + (SHOWN if sys.stdout.isatty() else TOLD):

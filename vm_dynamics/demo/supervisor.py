@@ -9,7 +9,6 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import yaml
@@ -39,7 +38,7 @@ class NodeDiedError(VmDynamicsError):
 
 
 class Supervisor:
-    """Processes that end with it."""
+    """Processes that end when it is closed."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         """None yet.
@@ -50,19 +49,6 @@ class Supervisor:
         """
         self._folder, self._environment = folder, environment
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def __enter__(self) -> Supervisor:
-        """Begin."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End all."""
-        self.stop()
 
     def start(self, node: str, parameters: dict[str, Any]) -> None:
         """Start a node with its parameters; its output goes to a file."""
@@ -95,7 +81,7 @@ class Supervisor:
                 lines = self._log(node).read_text(errors="replace").splitlines()[-12:]
                 raise NodeDiedError(f"{node} ended with exit code {code}:\n" + "\n".join(lines))
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End all processes: ask, then insist."""
         for number in (signal.SIGINT, signal.SIGKILL):
             running = [p for p in self._processes.values() if p.poll() is None]

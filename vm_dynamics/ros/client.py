@@ -61,14 +61,14 @@ class Client:
 
     Attributes:
         nanos: simulated time, of ``/clock`` [ns]; zero before the first tick.
-        conditions: of each node, by its full name: state of the life cycle, and its message.
+        conditions: the last diagnostics of each node, by its full name: values by key.
         counts: messages of each topic.
     """
 
     def __init__(self, name: str, *, domain: int, recording: Recording | None = None) -> None:
         """Join a domain."""
         self.nanos = 0
-        self.conditions: dict[str, tuple[str, str]] = {}
+        self.conditions: dict[str, dict[str, str]] = {}
         self.counts: dict[str, int] = {}
         self._recording = recording
         self._handlers: dict[str, Callable[[Any], None]] = {}
@@ -158,8 +158,7 @@ class Client:
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            values = {item.key: item.value for item in status.values}
-            self.conditions[status.name] = values.get("state", ""), status.message
+            self.conditions[status.name] = {item.key: item.value for item in status.values}
 
     # -- publishing -------------------------------------------------------------------------------
 

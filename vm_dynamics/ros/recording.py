@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from vm_dynamics.errors import ParameterError
@@ -33,21 +32,12 @@ class Recording:
             raise ParameterError("a recording needs rosbags: pip install rosbags") from None
         self._types = get_typestore(Stores.ROS2_JAZZY)
         self._writer = Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+        self._writer.open()
         self._connections: dict[str, Any] = {}
         self.count = 0
 
-    def __enter__(self) -> Recording:
-        """Open the file."""
-        self._writer.open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file."""
+    def close(self) -> None:
+        """End it; without this it is no file that anybody can read."""
         self._writer.close()
 
     def write(self, topic: str, kind: str, nanos: int, raw: bytes, *, kept: bool = False) -> None:

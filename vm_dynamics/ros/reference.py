@@ -149,6 +149,18 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
 }
 
 
+def summary() -> str:
+    """A row for each node, as the README has it."""
+    lines = ["| node | in | out | services |", "|---|---|---|---|"]
+    for node, entries in TOPICS.items():
+        cells = [
+            ", ".join(f"`{topic.name}`" for topic in entries if topic.way == way)
+            for way in ("in", "out", "service")
+        ]
+        lines.append(f"| `{node}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def topics() -> str:
     """A table of topics for each node."""
     parts = []
