@@ -67,9 +67,10 @@ class SimParameters(ModelParameters):
 
     robot: str = parameter(
         "satellite_arm7",
-        "name of a robot of the package, or path of a URDF file; robot_description goes before it",
+        "name of a robot of the package, or path of a URDF file",
         read_only=True,
     )
+    robot_description: str = parameter("", "URDF text, instead of robot", read_only=True)
     current: tuple[float, ...] = parameter(
         (),
         "velocity of the water in the world's axes; if empty, what the file says",
