@@ -7,9 +7,10 @@ attitude, with the constraint |q| = 1. The sum over bodies (47) is ``T^T M T`` w
 matrix M(theta) in frame {1} and ``[V; qd] = T(q) xd``, so only its derivatives by theta are
 needed; those by q are polynomials.
 
-Departs from the paper, whose print is wrong there: (48) differentiates the world inertias through
-q too; (49) has g0 = +9.81 z; (73) has ``-J_phi^T lambda``; (79a) has A v in place of A vdot;
-(80c), (80d) are partial derivatives, so b_q = 0; (88) is ``blkdiag(R^T, G/2, 1)``.
+Departs from the paper, whose print is wrong or incomplete there: (48) differentiates the world
+inertias through q too; (49) has g0 = +9.81 z; (73) has ``-J_phi^T lambda``; (79a) has A v in
+place of A vdot; (80c), (80d) are partial derivatives, so b_q = 0; (88) is
+``blkdiag(R^T, G/2, 1)``.
 """
 
 from __future__ import annotations
