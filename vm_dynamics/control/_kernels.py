@@ -41,17 +41,19 @@ from vm_dynamics.dynamics._kinematics_kernels import into_frame, locate
 from vm_dynamics.dynamics._reduced_kernels import shape_inertia
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT
 
-# Rows of the settings of the momentum compensator, (9, n)
+# Rows of the settings of the momentum compensator, (11, n); the first six are those of JointLimits
 LOWER = 0
 UPPER = 1
 VELOCITY = 2
 EFFORT = 3
-STIFFNESS = 4
-DAMPING = 5
-POSITION = 6  # the target and its derivatives
-SPEED = 7
-ACCELERATION = 8
-SETTINGS = 9
+FRICTION = 4
+VISCOSITY = 5
+STIFFNESS = 6
+DAMPING = 7
+POSITION = 8  # the target and its derivatives
+SPEED = 9
+ACCELERATION = 10
+SETTINGS = 11
 
 BRAKING_RATIO = 4.0  # the least for which a joint does not pass its limit
 # Nearly all are solved in two or three; one at a time, few problems of ten unknowns need fifty.
@@ -348,6 +350,27 @@ def bounded(H, f, low, high, x, side):
 
 
 @jit
+def breakaway(net, friction, velocity, least, most):
+    """Part of a torque that may go into friction: all of it at rest, none at a limit.
+
+    Friction is taken to be there only as far as there is speed to gain, for it may be less than
+    the URDF says, and then this much would drive the joint.
+
+    Args:
+        net: torque beyond what the shape needs.
+        friction: of the URDF at the present speed.
+        velocity: limit.
+        least: speed that may be gained backwards, negative.
+        most: speed that may be gained forwards.
+    """
+    room = most if net > 0.0 else -least
+    if room <= 0.0:
+        return 0.0
+    share = min(1.0, room / velocity) if math.isfinite(velocity) else 1.0
+    return math.copysign(min(abs(net), share * friction), net)
+
+
+@jit
 def brake(inertia, coriolis, limits, time, q, qd, task, hit):
     """Let brakes act on the joints that would leave their windows of acceleration.
 
@@ -357,7 +380,7 @@ def brake(inertia, coriolis, limits, time, q, qd, task, hit):
     Args:
         inertia: Lambda_q, shape (n, n).
         coriolis: what the shape needs at its velocities and zero acceleration, shape (n,).
-        limits: lower, upper, velocity, in rows, (3 or more, n).
+        limits: those of JointLimits, in rows, (6 or more, n).
         time: braking time [s].
         q: shape (n,).
         qd: joint velocities, shape (n,).
@@ -365,18 +388,26 @@ def brake(inertia, coriolis, limits, time, q, qd, task, hit):
         hit: 1 is written where a joint is held, shape (n,).
     """
     n = q.size
-    work = np.empty((5, n))
-    low, high, acc, side, f = work[0], work[1], work[2], work[3], work[4]
+    work = np.empty((6, n))
+    low, high, acc, side, f, rub = work[0], work[1], work[2], work[3], work[4], work[5]
     for i in range(n):
         low[i], high[i] = acceleration_window(
             limits[LOWER, i], limits[UPPER, i], limits[VELOCITY, i], time, q[i], qd[i]
         )
-        f[i] = task[i] - coriolis[i]
+        net = task[i] - coriolis[i]
+        rub[i] = breakaway(
+            net,
+            limits[FRICTION, i] + limits[VISCOSITY, i] * abs(qd[i]),
+            limits[VELOCITY, i],
+            low[i] * time / BRAKING_RATIO,
+            high[i] * time / BRAKING_RATIO,
+        )
+        f[i] = net - rub[i]
     solve_bounded(inertia, f, low, high, acc, side)
     for i in range(n):
         if side[i] != 0.0:
             hit[i] = 1.0
-            task[i] = coriolis[i]
+            task[i] = coriolis[i] + rub[i]
             for j in range(n):
                 task[i] += inertia[i, j] * acc[j]
 

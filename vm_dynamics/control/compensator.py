@@ -85,7 +85,7 @@ class MomentumCompensator:
         self.robot, self.law = robot, int(law)
         self.limits = JointLimits(robot, braking_time)
         self._settings = np.zeros((_kernels.SETTINGS, robot.n))
-        self._settings[:4] = self.limits.table
+        self._settings[: _kernels.STIFFNESS] = self.limits.table
         self._settings[_kernels.STIFFNESS] = gains("stiffness", stiffness, robot.joint_names)
         self._settings[_kernels.DAMPING] = gains("damping", damping, robot.joint_names)
         self._moves = False

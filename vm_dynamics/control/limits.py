@@ -9,7 +9,8 @@ joint may move no faster outwards than
 and its acceleration outwards is at most ``(s - qd) / (T / 4)``. On the way to a position limit
 that is ``T^2/4 a = (limit - q) - T qd``, critically damped: the joint comes to rest at its limit
 without passing it, and beyond it is led back. The law needs effort to brake with, and a
-controller that runs many times within T / 4.
+controller that runs many times within T / 4. A light joint gets on top of what accelerates it the
+torque that its friction takes, the less of it the nearer it is to a limit.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class JointLimits:
     Attributes:
         robot: the robot.
         braking_time: T [s]; 0 if only efforts are limited.
-        table: lower, upper, velocity and effort limits, shape (4, n), as the kernels take them.
+        table: lower, upper, velocity and effort limits, dry and viscous friction, shape (6, n),
+            as the kernels take them.
     """
 
     def __init__(self, robot: RobotModel, braking_time: float | None = BRAKING_TIME) -> None:
@@ -50,8 +52,15 @@ class JointLimits:
             0.0 if braking_time is None else positive("braking_time", braking_time, "s")
         )
         self.table = np.array(
-            [robot.lower_limits, robot.upper_limits, robot.velocity_limits, robot.effort_limits]
-        ).reshape(4, robot.n)
+            [
+                robot.lower_limits,
+                robot.upper_limits,
+                robot.velocity_limits,
+                robot.effort_limits,
+                robot.friction,
+                robot.damping,
+            ]
+        ).reshape(6, robot.n)
 
     def names(self, mask: Any) -> tuple[str, ...]:
         """Names of the joints that a mask, shape (n,), has."""

@@ -69,7 +69,7 @@ class Reorient(Scenario):
 
     def compensator_parameters(self) -> dict[str, Any]:
         """Stiff enough for the joints' friction."""
-        return {"gains.stiffness": 200.0, "gains.damping": 60.0}
+        return self.gains(200.0)
 
     def bars(self, log: Log) -> list[Bar]:
         """Attitude in the end."""

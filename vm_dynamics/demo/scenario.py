@@ -19,6 +19,8 @@ from vm_dynamics.ros.client import Client
 from vm_dynamics.simulation import State
 
 JOINT_RATE = 250.0  # [Hz]: what two cores do with five nodes and a recorder
+SLOWEST = 1.5  # [rad/s], of a joint's PD law
+FASTEST = 0.1  # of the joint rate [rad], likewise
 MOST_LEAD = 0.02  # [s]: a busy machine makes the run slower, not worse
 
 
@@ -167,6 +169,21 @@ class Scenario:
             # the axes of the virtual chassis jump where two moments of inertia become equal
             "ccf_node": {**suite, "rate": 2.0, "threshold": 0.0, "frame": "base"},
             "sim_node": sim,
+        }
+
+    def gains(self, stiffness: float) -> dict[str, list[str]]:
+        """Gains of the joints' PD law: one stiffness [N m/rad], critical damping.
+
+        A heavy joint is made stiffer, so that it is not too slow; a light one softer, for its
+        damping acts a sample late, and from ``D / (Lambda rate)`` near 1 on it shakes.
+        """
+        n = self.robot.n
+        Lambda = np.diag(self.robot.reduced(self.start.q, np.zeros(n), np.zeros(6)).Lambda_q)
+        frequency = np.clip(np.sqrt(stiffness / Lambda), SLOWEST, FASTEST * JOINT_RATE)
+        names = self.robot.joint_names
+        return {
+            "gains.stiffness_of": by_name(dict(zip(names, Lambda * frequency**2, strict=True))),
+            "gains.damping_of": by_name(dict(zip(names, 2.0 * Lambda * frequency, strict=True))),
         }
 
     def joint_errors(self, log: Log, begin: float, end: float) -> tuple[Array, Array]:

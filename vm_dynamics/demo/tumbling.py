@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vm_dynamics.demo.log import Log
-from vm_dynamics.demo.scenario import Bar, Scenario, by_name, there_and_back, within_limits
+from vm_dynamics.demo.scenario import Bar, Scenario, there_and_back, within_limits
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.ros.client import Client
 from vm_dynamics.simulation import State
@@ -17,7 +17,6 @@ DEG = np.pi / 180.0
 # A bent arm: a straight one along the axis hardly feels the tumbling.
 BENT = (1.3, -0.7, 1.2, 1.3, -0.5, 1.0, -1.0)
 TUMBLING = np.array([0.0, 0.0, 0.0, 10.0, 1.14, 0.0]) * DEG  # of [Mishra2022] section VI
-FREQUENCY = 1.5  # [rad/s] of the joints' PD law
 MOVED = 0.3  # [rad]
 SETTLED = 20.0  # [s], from when on the observer is judged
 HOLD = 0.65  # part of each law's time in which the arm is held
@@ -59,16 +58,8 @@ class Tumbling(Scenario):
         return {"friction": False}
 
     def compensator_parameters(self) -> dict[str, Any]:
-        """A PD law of the same bandwidth for all joints, but none softer than the node's own."""
-        Lambda = self.robot.reduced(self.start.q, np.zeros(self.robot.n), np.zeros(6)).Lambda_q
-        inertia = dict(zip(self.robot.joint_names, np.diag(Lambda), strict=True))
-        stiffness = {k: max(20.0, FREQUENCY**2 * x) for k, x in inertia.items()}
-        damping = {k: max(10.0, 2.0 * FREQUENCY * x) for k, x in inertia.items()}
-        return {
-            "law": 0,  # it begins without compensation
-            "gains.stiffness_of": by_name(stiffness),
-            "gains.damping_of": by_name(damping),
-        }
+        """It begins without compensation."""
+        return {"law": 0, **self.gains(20.0)}
 
     def drive(self, t: float, client: Client, log: Log) -> None:
         """Another law after each third."""
