@@ -98,9 +98,10 @@ def test_the_truth_is_that_of_the_library_and_sensors_follow_their_parameters(gr
             assert (odom.header.frame_id, odom.child_frame_id) == ("world", robot.root_link)
     assert np.std(noise) == pytest.approx(0.02, rel=0.1)
     stamps = np.diff([nanoseconds(m.header.stamp) for m in heard.joints])
-    assert set(stamps.tolist()) == {5_000_000}
+    # some may be lost before the reader is known to all, and on a busy machine
+    assert np.median(stamps) == 5_000_000 and not (stamps % 5_000_000).any()
     taken = [nanoseconds(m.header.stamp) for m in heard.poses]
-    assert set(np.diff(taken).tolist()) == {50_000_000}
+    assert np.median(np.diff(taken)) == 50_000_000 and not (np.diff(taken) % 50_000_000).any()
     assert vm.load(heard.descriptions[0].data.encode()).joint_names == robot.joint_names
     assert heard.process.stop() == 0
     assert "Traceback" not in heard.process.output

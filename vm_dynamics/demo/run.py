@@ -8,8 +8,10 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,6 @@ def run(
     folder = Path(output).expanduser() / name
     _clear(folder)
     viewer = not headless and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-    signal.signal(signal.SIGTERM, lambda *_: _interrupt())
     print(f"{name}: {scenario.TITLE}")
     print(f"robot {scenario.robot!r}, {scenario.duration:g} s, seed {seed}")
     log = Log()
@@ -66,6 +67,7 @@ def run(
     with ExitStack() as stack:
         recording = stack.enter_context(closing(Recording(folder / "recording")))
         client = stack.enter_context(closing(Client("demo", domain=domain, recording=recording)))
+        stack.enter_context(_signals(client))
         supervisor = stack.enter_context(closing(Supervisor(folder / "logs", dict(os.environ))))
         _Run(scenario, client, supervisor, recording, log).go(viewer)
     bars = scenario.bars(log)
@@ -221,8 +223,20 @@ def _clear(folder: Path) -> None:
     shutil.rmtree(folder / "recording", ignore_errors=True)
 
 
-def _interrupt() -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def _signals(client: Client) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the client's waiting; elsewhere they wait for that."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        client.interrupted = True
+
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(number, handle) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 __all__ = ["NodeDiedError", "TooSlowError", "run", "table"]

@@ -63,11 +63,14 @@ class Client:
         nanos: simulated time, of ``/clock`` [ns]; zero before the first tick.
         conditions: the last diagnostics of each node, by its full name: values by key.
         counts: messages of each topic.
+        interrupted: set by a signal's handler: whoever waits raises KeyboardInterrupt then, where
+            nothing of rclpy is in the middle of something.
     """
 
     def __init__(self, name: str, *, domain: int, recording: Recording | None = None) -> None:
         """Join a domain."""
         self.nanos = 0
+        self.interrupted = False
         self.conditions: dict[str, dict[str, str]] = {}
         self.counts: dict[str, int] = {}
         self._recording = recording
@@ -212,9 +215,11 @@ class Client:
         spin(
             self._executor,
             self._topics,
-            lambda: condition() or time.monotonic() > end,
+            lambda: self.interrupted or condition() or time.monotonic() > end,
             lambda: math.inf,
         )
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def spin(self, seconds: float) -> None:
         """Hear for some time."""

@@ -416,6 +416,7 @@ class CompensatorNode(RobotNode):
         if self.parameters.require_enable:
             self._enabled = False
         self._zero()
+        self.delivered(self._commands, self._thrusts, self._wrench)
 
     def describe(self) -> tuple[bytes, str, dict[str, str]]:
         """Whether there are torques, and if not why."""

@@ -91,6 +91,7 @@ class JointForceNode(VmNode):
     def end(self) -> None:
         """Zeros, whatever was before."""
         self._stop()
+        self.delivered(*self._outputs)
 
     def describe(self) -> tuple[bytes, str, dict[str, str]]:
         """Whether there are forces."""

@@ -19,6 +19,7 @@ import rclpy
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
+from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -31,6 +32,7 @@ from vm_dynamics.ros.diagnostics import ERROR, OK, Health
 from vm_dynamics.ros.parameters import NodeParameters
 from vm_dynamics.ros.spinning import Topics, spin
 
+ACKNOWLEDGED = 0.2  # [s] for the last zeros to arrive, before those who listen to them are gone
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 LATCHED = QoSProfile(
@@ -142,6 +144,11 @@ class VmNode(LifecycleNode):
         out = self.create_publisher(kind, topic, qos)
         self._entities.append((self.destroy_publisher, out))
         return out
+
+    def delivered(self, *publishers: Any) -> None:
+        """Wait a little until all that listen reliably have what was published."""
+        for publisher in publishers:
+            publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED))
 
     def every(self, period: float, callback: Callable[[], None]) -> Any:
         """Timer of the steady clock until the node is cleaned up [s]."""
