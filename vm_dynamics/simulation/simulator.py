@@ -119,7 +119,7 @@ class Simulator:
             needed = robot.base_group.iota_pinv.T @ self._stand
             self.thrusts = self._asked = thrusters.allocate(needed).thrusts
         self._poses: deque[tuple[int, int, Array]] = deque()  # arrival, stamp, pose
-        self._next_pose = self.nanos
+        self._next_pose: int | None = None  # the first one is taken when it is asked for
 
     # -- actuators --------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class Simulator:
 
     def poses(self, g: Array) -> Iterator[tuple[int, Array]]:
         """Stamps [ns] and poses (4, 4) that have arrived by now; g is the true pose."""
-        if self.nanos >= self._next_pose:
+        if self._next_pose is None or self.nanos >= self._next_pose:
             self._take_pose(g)
         while self._poses and self._poses[0][0] <= self.nanos:
             _, stamp, pose = self._poses.popleft()
@@ -209,7 +209,8 @@ class Simulator:
 
     def _take_pose(self, g: Array) -> None:
         s, group = self.sensing, self.robot.base_group
-        self._next_pose += round(NANO / s.pose_rate)
+        last = self.nanos if self._next_pose is None else self._next_pose
+        self._next_pose = last + round(NANO / s.pose_rate)
         if self._next_pose <= self.nanos:  # more poses are wanted than there are steps
             self._next_pose = self.nanos + 1
         scale = np.repeat((s.pose_position_deviation, s.pose_attitude_deviation), 3)
