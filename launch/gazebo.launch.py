@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ament_index_python import packages
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.actions import IncludeLaunchDescription, OpaqueFunction
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node
 
@@ -69,16 +69,12 @@ ARGUMENTS = (
 
 
 def generate_launch_description():
-    declared = [
-        DeclareLaunchArgument(name, default_value=default, description=what)
-        for name, default, what in ARGUMENTS
-    ]
     suite = IncludeLaunchDescription(
         PythonLaunchDescriptionSource(SUITE), launch_arguments={"use_sim_time": "true"}.items()
     )
     return LaunchDescription(
         [
-            *declared,
+            *launching.declared(ARGUMENTS),
             OpaqueFunction(function=settle),
             suite,
             # after the suite, whose arguments it reads

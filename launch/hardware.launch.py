@@ -8,7 +8,7 @@ service compensator_node/enable, and time is never simulated.
 from pathlib import Path
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.actions import IncludeLaunchDescription, OpaqueFunction
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node
 
@@ -42,16 +42,12 @@ ARGUMENTS = (
 
 
 def generate_launch_description():
-    declared = [
-        DeclareLaunchArgument(name, default_value=default, description=what)
-        for name, default, what in ARGUMENTS
-    ]
     suite = IncludeLaunchDescription(
         PythonLaunchDescriptionSource(SUITE), launch_arguments=FIXED.items()
     )
     return LaunchDescription(
         [
-            *declared,
+            *launching.declared(ARGUMENTS),
             OpaqueFunction(function=check),
             suite,
             # after the suite, whose arguments it reads

@@ -7,7 +7,7 @@ All arguments of vm_dynamics.launch.py are arguments here too.
 from pathlib import Path
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.actions import IncludeLaunchDescription, OpaqueFunction
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node
 
@@ -43,16 +43,14 @@ VECTORS = {"gravity": 3, "initial_pose": 7, "initial_twist": 6}
 
 
 def generate_launch_description():
-    declared = [
-        DeclareLaunchArgument(name, default_value=default, description=what)
-        for name, default, what in ARGUMENTS
-    ]
     suite = IncludeLaunchDescription(
         PythonLaunchDescriptionSource(SUITE),
         launch_arguments={"use_sim_time": "true"}.items(),
     )
     # after the suite, whose arguments it reads
-    return LaunchDescription([*declared, suite, OpaqueFunction(function=simulation)])
+    return LaunchDescription(
+        [*launching.declared(ARGUMENTS), suite, OpaqueFunction(function=simulation)]
+    )
 
 
 def simulation(context):

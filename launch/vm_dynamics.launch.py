@@ -2,7 +2,7 @@
 """The suite on a robot: dynamics, observer, compensator and curvature map, wired to each other."""
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
@@ -72,11 +72,7 @@ ARGUMENTS = (
 
 
 def generate_launch_description():
-    declared = [
-        DeclareLaunchArgument(name, default_value=default, description=what)
-        for name, default, what in ARGUMENTS
-    ]
-    return LaunchDescription([*declared, OpaqueFunction(function=suite)])
+    return LaunchDescription([*launching.declared(ARGUMENTS), OpaqueFunction(function=suite)])
 
 
 def suite(context):

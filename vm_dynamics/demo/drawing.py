@@ -67,8 +67,9 @@ def _joints(figure: Any, scenario: Scenario, log: Log) -> None:
     upper, lower = _two(figure, scenario, log)
     t, errors = scenario.joint_errors(log, 0.0, scenario.duration)
     upper.set_title("joints")
+    positions = log.joints.all.between(0.0, scenario.duration).first
     for i, name in enumerate(scenario.robot.joint_names):
-        upper.plot(t, log.joints.all.between(0.0, scenario.duration).first[:, i], label=name)
+        upper.plot(t, positions[:, i], label=name)
         lower.plot(t, errors[:, i] / DEG, linewidth=0.8)
     upper.set_ylabel("position [rad or m]")
     upper.legend(fontsize=7, ncols=4, loc="lower left")

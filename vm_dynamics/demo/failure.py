@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vm_dynamics.demo.log import Log, turned
+from vm_dynamics.demo.log import Log, together, turned
 from vm_dynamics.demo.scenario import Bar, Scenario, smooth
 from vm_dynamics.demo.tumbling import DEG
 from vm_dynamics.lie.se3 import Array
@@ -77,14 +77,11 @@ class Failure(Scenario):
 
     def tool_errors(self, log: Log) -> tuple[Array, Array]:
         """Times and distances of the tool from where it shall be, shape (N,) each [s], [m]."""
-        truth, joints = log.truth.all, log.joints.all
-        _, i, j = np.intersect1d(
-            np.round(1e9 * truth.t), np.round(1e9 * joints.t), return_indices=True
-        )
-        t, tip = truth.t[i], self.robot.tip_link
+        truth, joints = together(log.truth.all, log.joints.all)
+        t, tip = truth.t, self.robot.tip_link
         places = [
             (g @ self.robot.link_pose(q, tip))[:3, 3]
-            for g, q in zip(truth.first[i], joints.first[j], strict=True)
+            for g, q in zip(truth.first, joints.first, strict=True)
         ]
         wanted = np.array([self.tool(x)[:3, 3] for x in t])
         return t, np.linalg.norm(np.array(places) - wanted, axis=1)

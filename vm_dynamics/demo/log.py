@@ -24,6 +24,12 @@ class Heard(NamedTuple):
         return Heard(self.t[at], self.first[at], self.second[at])
 
 
+def together(a: Heard, b: Heard) -> tuple[Heard, Heard]:
+    """The samples of two topics that have the same stamps."""
+    _, i, j = np.intersect1d(np.round(1e9 * a.t), np.round(1e9 * b.t), return_indices=True)
+    return Heard(*(part[i] for part in a)), Heard(*(part[j] for part in b))
+
+
 class Track:
     """Two arrays that are heard together, again and again, such as pose and twist."""
 
@@ -101,11 +107,8 @@ class Log:
     @cached_property
     def velocity_errors(self) -> tuple[Array, Array]:
         """Times and errors of the observed twist, shapes (N,) and (N, 6)."""
-        true, seen = self.truth.all, self.estimate.all
-        _, i, j = np.intersect1d(
-            np.round(true.t * 1e9), np.round(seen.t * 1e9), return_indices=True
-        )
-        return true.t[i], seen.second[j] - true.second[i]
+        true, seen = together(self.truth.all, self.estimate.all)
+        return true.t, seen.second - true.second
 
     def velocity_rms(self, since: float) -> tuple[float, float]:
         """Linear [m/s] and angular [rad/s] error of the observed twist after a time [s]."""

@@ -20,7 +20,7 @@ from vm_dynamics.demo import SCENARIOS
 from vm_dynamics.demo.drawing import draw
 from vm_dynamics.demo.log import Log, Map
 from vm_dynamics.demo.scenario import Bar, Scenario
-from vm_dynamics.demo.supervisor import NodeDiedError, Supervisor
+from vm_dynamics.demo.supervisor import Supervisor
 from vm_dynamics.demo.tumbling import DEG
 from vm_dynamics.errors import VmDynamicsError
 from vm_dynamics.ros.client import Client, alone, free_domain
@@ -237,6 +237,3 @@ def _signals(client: Client) -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-
-
-__all__ = ["NodeDiedError", "TooSlowError", "run", "table"]

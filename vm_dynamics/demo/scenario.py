@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -240,8 +239,3 @@ def within_limits(robot: Robot, q: Array, margin: float = 0.2) -> Array:
 def by_name(values: Mapping[str, float]) -> list[str]:
     """Numbers as the parameters ``gains.*_of`` take them."""
     return [f"{name}={value:.9g}" for name, value in values.items()]
-
-
-def results_folder(output: str, name: str) -> Path:
-    """Where a scenario writes."""
-    return Path(output).expanduser() / name

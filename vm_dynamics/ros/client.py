@@ -62,7 +62,6 @@ class Client:
     Attributes:
         nanos: simulated time, of ``/clock`` [ns]; zero before the first tick.
         conditions: the last diagnostics of each node, by its full name: values by key.
-        counts: messages of each topic.
         interrupted: set by a signal's handler: whoever waits raises KeyboardInterrupt then, where
             nothing of rclpy is in the middle of something.
     """
@@ -72,7 +71,6 @@ class Client:
         self.nanos = 0
         self.interrupted = False
         self.conditions: dict[str, dict[str, str]] = {}
-        self.counts: dict[str, int] = {}
         self._recording = recording
         self._handlers: dict[str, Callable[[Any], None]] = {}
         self._publishers: dict[str, Any] = {}
@@ -141,7 +139,6 @@ class Client:
         kept = qos is LATCHED
 
         def heard(raw: bytes) -> None:
-            self.counts[topic] = self.counts.get(topic, 0) + 1
             self._record(topic, whole, raw, kept)
             if topic in self._handlers:
                 self._handlers[topic](deserialize_message(raw, kind))

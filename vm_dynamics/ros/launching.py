@@ -8,11 +8,15 @@ Launch arguments are text. An argument that is left empty leaves the matter to t
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 from ament_index_python import packages  # type: ignore[import-not-found,unused-ignore]
+from launch.actions import (  # type: ignore[import-not-found,unused-ignore]
+    DeclareLaunchArgument,
+)
 from launch_ros.parameter_descriptions import (  # type: ignore[import-not-found,unused-ignore]
     ParameterValue,
 )
@@ -24,6 +28,14 @@ from vm_dynamics.paths import robot_file, robot_parameters
 
 class MissingPackageError(VmDynamicsError, LookupError):
     """A ROS package that a launch file needs is not installed."""
+
+
+def declared(arguments: Iterable[tuple[str, Any, str]]) -> list[Any]:
+    """Declarations of arguments: name, default and what it is."""
+    return [
+        DeclareLaunchArgument(name, default_value=default, description=what)
+        for name, default, what in arguments
+    ]
 
 
 def given(context: Any, name: str) -> str:

@@ -34,7 +34,6 @@ class Recording:
         self._writer = Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP)
         self._writer.open()
         self._connections: dict[str, Any] = {}
-        self.count = 0
 
     def close(self) -> None:
         """End it; without this it is no file that anybody can read."""
@@ -55,7 +54,6 @@ class Recording:
                 topic, kind, typestore=self._types, offered_qos_profiles=_qos(kept)
             )
         self._writer.write(self._connections[topic], nanos, raw)
-        self.count += 1
 
     def write_frames(self, nanos: int, parent: str, frames: Mapping[str, Array]) -> None:
         """Write poses of frames in a parent frame to ``/tf``."""

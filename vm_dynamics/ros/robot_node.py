@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from sensor_msgs.msg import JointState
@@ -20,23 +21,14 @@ from vm_dynamics.robot import Robot, load
 from vm_dynamics.ros.diagnostics import WARN
 from vm_dynamics.ros.joints import JointReader, JointSample
 from vm_dynamics.ros.node import LATCHED, SENSOR, VmNode
-from vm_dynamics.ros.parameters import RobotParameters
+from vm_dynamics.ros.parameters import NodeParameters, RobotParameters
 from vm_dynamics.submerged import submerge
 
+# The parameters that shape the robot or how its joints are read.
 _ROBOT_CHANGES = {
-    "robot_description",
-    "base",
-    "root_link",
-    "tip_link",
-    "locked_joints",
-    "gravity",
-    "hydrodynamics",
-    "payload.link",
-    "payload.mass",
-    "payload.com",
-    "payload.inertia",
-    "missing_velocity",
-    "velocity_cutoff",
+    RobotParameters.ros_name(item.name)
+    for item in fields(RobotParameters)
+    if item.name not in {shared.name for shared in fields(NodeParameters)}
 }
 
 

@@ -21,7 +21,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
-from vm_dynamics.dynamics._entry import EntryPoint, entries_of
 from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
 from vm_dynamics.dynamics.propulsion import Propulsion
 from vm_dynamics.errors import (
@@ -178,10 +177,6 @@ class SimNode(VmNode):
         self._viewer: Viewer | None = None
         self._diverged = ""
 
-    def kernels(self) -> Iterable[EntryPoint]:
-        """Those of the package's own integrator, which only some robots need, come later."""
-        return ()
-
     def start(self) -> None:
         """Build the robot, then its topics."""
         p = self.parameters
@@ -191,8 +186,6 @@ class SimNode(VmNode):
         log = self.get_logger()
         log.info(f"robot {robot!r}")
         if self.simulator.why_own:
-            for kernel in entries_of("vm_dynamics.simulation"):
-                kernel.compile()
             log.warning(
                 f"stepped by this package's own integrator, not by MuJoCo: "
                 f"{self.simulator.why_own}"
