@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ros_graph import compile_kernels
+from ros_graph import Graph, compile_kernels
 
 import vm_dynamics as vm
 from vm_dynamics.cli import _parser
@@ -22,6 +22,7 @@ from vm_dynamics.demo.run import table
 from vm_dynamics.demo.scenario import Bar
 from vm_dynamics.demo.supervisor import REMAPPINGS, NodeDiedError, Supervisor
 from vm_dynamics.ros import reference
+from vm_dynamics.ros.client import free_domain, unused
 
 STARTED = 60.0  # [s] for five processes that compile nothing, on a busy machine
 
@@ -169,14 +170,25 @@ def children(folder):
     return [command for command in out if f"{folder}/" in command]
 
 
+def test_a_demo_keeps_out_of_domains_in_use(tmp_path, monkeypatch):
+    with closing(Graph(tmp_path)) as graph:
+        monkeypatch.setattr(os, "getpid", lambda: graph.domain - 1)
+        assert not unused(graph.domain)
+        assert unused(free_domain()) and free_domain() != graph.domain
+    assert free_domain() == graph.domain
+
+
 def demo(folder, *arguments):
     compile_kernels()
+    environment = {**os.environ}
+    del environment["FASTDDS_BUILTIN_TRANSPORTS"]  # as a user has it, with shared memory
     command = [sys.executable, "-m", "vm_dynamics.cli", "demo", "--headless"]
     return subprocess.Popen(
         [*command, "--output", str(folder), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env=environment,
     )
 
 
