@@ -37,9 +37,6 @@ PATIENCE = 30.0  # [s]: what a busy machine may take to start a process that com
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _domains = itertools.cycle(range(10 + 20 * (_WORKER % 4), 30 + 20 * (_WORKER % 4)))
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-# Tests kill processes. One killed while it writes to shared memory takes along, in Fast DDS 2.14,
-# a reader that closes later; and its segments stay on the machine.
-os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
 
 
 @cache
@@ -108,10 +105,17 @@ class Graph:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._diagnosed, 50)
 
     def close(self):
-        for process in self.processes:
-            if process.process.poll() is None:
+        # Asked, not killed: one that is killed while it holds a lock in shared memory takes along,
+        # in Fast DDS 2.14, a reader that closes later, which is this process.
+        running = [p for p in self.processes if p.process.poll() is None]
+        for process in running:
+            process.process.send_signal(signal.SIGINT)
+        for process in running:
+            try:
+                process.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
                 process.process.kill()
-                process.process.wait()
+                raise AssertionError(f"{process.name} does not end:\n{process.output}") from None
         # the other way round, rclpy may free a wait set that the executor still looks at
         self.executor.remove_node(self.node)
         self.node.destroy_node()

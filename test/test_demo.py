@@ -180,15 +180,12 @@ def test_a_demo_keeps_out_of_domains_in_use(tmp_path, monkeypatch):
 
 def demo(folder, *arguments):
     compile_kernels()
-    environment = {**os.environ}
-    del environment["FASTDDS_BUILTIN_TRANSPORTS"]  # as a user has it, with shared memory
     command = [sys.executable, "-m", "vm_dynamics.cli", "demo", "--headless"]
     return subprocess.Popen(
         [*command, "--output", str(folder), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment,
     )
 
 

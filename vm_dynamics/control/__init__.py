@@ -3,6 +3,7 @@
 
 from vm_dynamics.control.compensator import Compensation, MomentumCompensator
 from vm_dynamics.control.computed_torque import ComputedTorque, FlightCommand
+from vm_dynamics.control.gains import critical_damping, free_inertias, soft_stiffness
 from vm_dynamics.control.limits import JointLimits
 from vm_dynamics.control.pose_control import PoseCommand, PoseControl
 from vm_dynamics.control.reaction_mode import ReactionCommand, ReactionMode
@@ -19,4 +20,7 @@ __all__ = [
     "ReactionCommand",
     "ReactionMode",
     "TiltGuidance",
+    "critical_damping",
+    "free_inertias",
+    "soft_stiffness",
 ]

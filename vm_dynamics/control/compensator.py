@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vm_dynamics.control import _kernels
-from vm_dynamics.control.gains import gains, or_zero
+from vm_dynamics.control.gains import critical_damping, free_inertias, gains, or_zero
 from vm_dynamics.control.limits import BRAKING_TIME, JointLimits, Mask
 from vm_dynamics.control.state import checked_state, inverse_dynamics
 from vm_dynamics.dynamics._entry import REFUSED
@@ -61,7 +61,7 @@ class MomentumCompensator:
         self,
         robot: Robot,
         stiffness: Any,
-        damping: Any,
+        damping: Any = None,
         *,
         law: int = 2,
         braking_time: float | None = BRAKING_TIME,
@@ -71,7 +71,8 @@ class MomentumCompensator:
         Args:
             robot: the robot.
             stiffness: K [N m/rad or N/m]: a number, one for each joint, or a mapping by name.
-            damping: D [N m s/rad or N s/m], likewise.
+            damping: D [N m s/rad or N s/m], likewise; if None, critical for the joint's
+                inertia when all else is free.
             law: which compensation of (45): 1 with, 2 without the gyroscopic term.
             braking_time: within which velocity and position limits are kept [s], see
                 :mod:`vm_dynamics.control.limits`; None to limit efforts only.
@@ -86,7 +87,10 @@ class MomentumCompensator:
         self.limits = JointLimits(robot, braking_time)
         self._settings = np.zeros((_kernels.SETTINGS, robot.n))
         self._settings[: _kernels.STIFFNESS] = self.limits.table
-        self._settings[_kernels.STIFFNESS] = gains("stiffness", stiffness, robot.joint_names)
+        stiffness = gains("stiffness", stiffness, robot.joint_names)
+        self._settings[_kernels.STIFFNESS] = stiffness
+        if damping is None:
+            damping = critical_damping(stiffness, free_inertias(robot))
         self._settings[_kernels.DAMPING] = gains("damping", damping, robot.joint_names)
         self._moves = False
         self._uncarried = np.zeros(robot.n)

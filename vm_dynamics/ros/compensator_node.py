@@ -22,8 +22,16 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from vm_dynamics.control import ComputedTorque, MomentumCompensator, ReactionMode
+from vm_dynamics.control import (
+    ComputedTorque,
+    MomentumCompensator,
+    ReactionMode,
+    critical_damping,
+    free_inertias,
+    soft_stiffness,
+)
 from vm_dynamics.control.computed_torque import AXES
+from vm_dynamics.control.gains import gains
 from vm_dynamics.dynamics import _hybrid_kernels
 from vm_dynamics.dynamics._entry import EntryPoint, entries_of
 from vm_dynamics.dynamics.propulsion import Propulsion
@@ -64,10 +72,14 @@ class CompensatorParameters(RobotParameters):
         (), "order of the commands and of targets; if empty, the robot's", read_only=True
     )
     gains_stiffness: float = parameter(
-        20.0, "stiffness of every joint", unit="N m/rad, or 1/s^2 of computed_torque", minimum=0.0
+        -1.0,
+        "stiffness of every joint; below zero for 20, and less where a light joint would shake",
+        unit="N m/rad, or 1/s^2 of computed_torque",
     )
     gains_damping: float = parameter(
-        10.0, "damping of every joint", unit="N m s/rad, or 1/s of computed_torque", minimum=0.0
+        -1.0,
+        "damping of every joint; below zero for critical damping",
+        unit="N m s/rad, or 1/s of computed_torque",
     )
     gains_stiffness_of: tuple[str, ...] = parameter(
         (), "stiffness of single joints (or axes of computed_torque): name=value"
@@ -438,22 +450,33 @@ def _order(robot: Robot, p: CompensatorParameters) -> np.ndarray[Any, np.dtype[n
     return np.array([robot.joint_names.index(name) for name in names], dtype=np.intp)
 
 
-def _gains(name: str, default: float, items: Iterable[str], names: Iterable[str]) -> Any:
-    single = numbers_by_name(name, items)
-    valid = tuple(names)
-    for key in single:
-        if key not in valid:
-            raise UnknownJointError(f"parameter {name}", key, valid)
-    return {key: single.get(key, default) for key in valid}
+def _feedback(
+    p: CompensatorParameters, names: tuple[str, ...], inertias: Array
+) -> tuple[Array, Array]:
+    """Stiffness and damping in the order of ``names``, chosen here where they are negative."""
+    soft = soft_stiffness(inertias)
+    K = np.full_like(soft, p.gains_stiffness) if p.gains_stiffness >= 0.0 else soft
+    K = _gains("gains.stiffness_of", p.gains_stiffness_of, K, names)
+    critical = critical_damping(K, inertias)
+    D = np.full_like(critical, p.gains_damping) if p.gains_damping >= 0.0 else critical
+    return K, _gains("gains.damping_of", p.gains_damping_of, D, names)
+
+
+def _gains(name: str, items: Iterable[str], default: Array, names: tuple[str, ...]) -> Array:
+    """Gains in the order of ``names``: a default, but for the ones that items name."""
+    out = default.copy()
+    for key, value in numbers_by_name(name, items).items():
+        if key not in names:
+            raise UnknownJointError(f"parameter {name}", key, names)
+        out[names.index(key)] = value
+    return gains(f"parameter {name}", out, names)
 
 
 def _controller(robot: Robot, p: CompensatorParameters) -> Any:
     """Controller of a robot and parameters."""
-    joints = robot.joint_names
     if p.controller == "momentum":
-        stiffness = _gains("gains.stiffness_of", p.gains_stiffness, p.gains_stiffness_of, joints)
-        damping = _gains("gains.damping_of", p.gains_damping, p.gains_damping_of, joints)
-        return MomentumCompensator(robot, stiffness, damping, law=max(p.law, 1))
+        K, D = _feedback(p, robot.joint_names, free_inertias(robot))
+        return MomentumCompensator(robot, K, D, law=max(p.law, 1))
     if p.controller == "reaction":
         return ReactionMode(
             robot,
@@ -464,13 +487,14 @@ def _controller(robot: Robot, p: CompensatorParameters) -> Any:
         )
     if not p.propulsion:
         raise ParameterError("parameter propulsion: computed_torque needs a YAML file")
-    names = (*AXES, *joints)
+    names = (*AXES, *robot.joint_names)
+    K, D = _feedback(p, names, np.ones(len(names)))
     return ComputedTorque(
         robot,
         Propulsion.load(robot, p.propulsion),
-        stiffness=_gains("gains.stiffness_of", p.gains_stiffness, p.gains_stiffness_of, names),
-        damping=_gains("gains.damping_of", p.gains_damping, p.gains_damping_of, names),
-        integral=_gains("gains.integral_of", 0.0, p.gains_integral_of, names),
+        stiffness=K,
+        damping=D,
+        integral=_gains("gains.integral_of", p.gains_integral_of, np.zeros(len(names)), names),
     )
 
 

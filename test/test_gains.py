@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gains that suit a joint's inertia hold every robot, where the same for all shake a wrist."""
+
+import numpy as np
+import pytest
+from cases import SHIPPED, load, text
+
+import vm_dynamics as vm
+from vm_dynamics.control import critical_damping, free_inertias, soft_stiffness
+from vm_dynamics.simulation.plants import make_plant
+
+STEP = 1e-3  # [s]
+AWAY = 0.05  # [rad or m] from the target to begin with
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_free_inertia_is_a_torque_by_the_acceleration_it_gives(name):
+    robot = load(name)
+    q = np.clip(np.linspace(-0.6, 0.8, robot.n), robot.lower_limits, robot.upper_limits)
+    found = free_inertias(robot, q)
+    still = np.zeros(robot.b), np.zeros(robot.n)
+    for i, tau in enumerate(np.eye(robot.n)):
+        _, qdd = robot.forward_dynamics(np.eye(4), q, *still, tau)
+        assert found[i] == pytest.approx(1.0 / qdd[i], rel=1e-9)
+
+
+def speed_at_the_end(name, rate, stiffness, damping, seed):
+    """Fastest joint in the last half of four seconds, with torques that are a sample late."""
+    robot = load(name)
+    plant = make_plant(robot, text(name), STEP, friction=False).plant
+    low, high = np.maximum(robot.lower_limits, -2.5), np.minimum(robot.upper_limits, 2.5)
+    q = np.random.default_rng(seed).uniform(low, high)
+    plant.state = vm.State(np.eye(4), q, np.zeros(robot.b), np.zeros(robot.n))
+    controller = vm.MomentumCompensator(robot, stiffness, damping)
+    controller.set_target(np.where(q + AWAY < high, q + AWAY, q - AWAY))
+    late = next_tau = np.zeros(robot.n)
+    fastest = 0.0
+    for k in range(4000):
+        s = plant.state
+        if k % round(1.0 / (rate * STEP)) == 0:
+            mu = s.V + robot.connection(s.q) @ s.qd
+            late, next_tau = next_tau, controller.step(s.q, s.qd, mu).tau
+        plant.step(late, np.zeros(6))
+        if k >= 3500:
+            fastest = max(fastest, abs(s.qd).max())
+    return fastest
+
+
+@pytest.mark.parametrize("rate", [100.0, 1000.0])
+@pytest.mark.parametrize("name", SHIPPED)
+def test_soft_stiffness_with_critical_damping_brings_every_robot_to_rest(name, rate):
+    inertias = free_inertias(load(name))
+    K = soft_stiffness(inertias)
+    D = critical_damping(K, inertias)
+    assert max(speed_at_the_end(name, rate, K, D, seed) for seed in range(2)) < AWAY
+
+
+@pytest.mark.parametrize("name", ["lwr_floating", "satellite_arm7", "hexa_arm2"])
+def test_the_same_gains_for_all_joints_shake_a_wrist(name):
+    assert speed_at_the_end(name, 250.0, 20.0, 10.0, 0) > AWAY
+
+
+def test_damping_is_critical_unless_given():
+    robot = load("satellite_arm7")
+    K = np.full(7, 20.0)
+    q, qd, mu = np.full(7, 0.1), np.full(7, 0.01), np.zeros(6)
+    chosen = vm.MomentumCompensator(robot, 20.0)
+    given = vm.MomentumCompensator(robot, K, critical_damping(K, free_inertias(robot)))
+    assert np.array_equal(chosen.step(q, qd, mu).tau, given.step(q, qd, mu).tau)
