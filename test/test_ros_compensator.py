@@ -374,6 +374,22 @@ def test_wrong_parameters_are_refused_with_their_reason(bench):
     assert setup.graph.set_parameter(setup.process, "gains.stiffness", 35.0)[0]
 
 
+def test_gains_that_the_rate_of_the_joints_does_not_bear_are_reported(bench):
+    setup = bench({**ON, "gains.stiffness": 20.0, "gains.damping": 10.0})
+    said = "torques on, gains may shake joint7 at "
+
+    def condition():
+        return setup.graph.diagnostics.get(setup.process.full_name, (b"", "", {}))[1]
+
+    setup.graph.until(lambda: condition().startswith(said), "a warning", each=setup.feed)
+    assert "gains may shake joint7 at" in setup.process.output
+    assert setup.graph.set_parameter(setup.process, "gains.damping", -1.0)[0]
+    assert setup.graph.set_parameter(setup.process, "gains.stiffness", -1.0)[0]
+    setup.graph.until(lambda: condition() == "torques on", "no warning", each=setup.feed)
+    setup.graph.spin(0.5)
+    assert "gains" not in setup.graph.values(setup.process)
+
+
 def test_a_killed_compensator_starts_again_without_torque_until_enabled(bench):
     setup = bench(ON)
     setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)

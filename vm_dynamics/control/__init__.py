@@ -3,7 +3,7 @@
 
 from vm_dynamics.control.compensator import Compensation, MomentumCompensator
 from vm_dynamics.control.computed_torque import ComputedTorque, FlightCommand
-from vm_dynamics.control.gains import critical_damping, free_inertias, soft_stiffness
+from vm_dynamics.control.gains import critical_damping, free_inertias, shaken_joint, soft_stiffness
 from vm_dynamics.control.limits import JointLimits
 from vm_dynamics.control.pose_control import PoseCommand, PoseControl
 from vm_dynamics.control.reaction_mode import ReactionCommand, ReactionMode
@@ -22,5 +22,6 @@ __all__ = [
     "TiltGuidance",
     "critical_damping",
     "free_inertias",
+    "shaken_joint",
     "soft_stiffness",
 ]

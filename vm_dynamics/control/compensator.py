@@ -97,6 +97,16 @@ class MomentumCompensator:
         self._heavy = bool(robot.gravity.any())
         self._fluid = len(robot._added_mass) > 0
 
+    @property
+    def stiffness(self) -> Array:
+        """K, shape (n,) [N m/rad or N/m]."""
+        return self._settings[_kernels.STIFFNESS].copy()
+
+    @property
+    def damping(self) -> Array:
+        """D, shape (n,) [N m s/rad or N s/m]."""
+        return self._settings[_kernels.DAMPING].copy()
+
     def set_target(self, q: Any, qd: Any = None, qdd: Any = None) -> None:
         """Where the joints shall be from the next step on.
 

@@ -115,11 +115,11 @@ class ComputedTorque:
             )
         names = (*AXES, *robot.joint_names)
         self.robot, self.propulsion = robot, propulsion
-        self._stiffness = gains("stiffness", stiffness, names)
-        self._damping = gains("damping", damping, names)
+        self.stiffness = gains("stiffness", stiffness, names)
+        self.damping = gains("damping", damping, names)
         self._integral = Integral(gains("integral", integral, names), integral_limit)
         self._weights = allocation_weights
-        used = (self._stiffness + self._damping + self._integral.gains)[:6] > 0.0
+        used = (self.stiffness + self.damping + self._integral.gains)[:6] > 0.0
         propulsion.require_full_rank(a for a, u in zip(WRENCH_AXES, used, strict=True) if u)
         propulsion.allocate(np.zeros(6), allocation_weights)  # refuses weights that are none
         self.limits = JointLimits(robot, braking_time)
@@ -206,5 +206,5 @@ class ComputedTorque:
                 joints.qdd,
             )
         )
-        u = feed_forward + self._damping * rate + self._stiffness * error + self._integral.output
+        u = feed_forward + self.damping * rate + self.stiffness * error + self._integral.output
         return error, u

@@ -16,6 +16,7 @@ from vm_dynamics.robot import Robot
 
 SOFT = 20.0  # [N m/rad or N/m]
 FASTEST = 25.0  # [rad/s]
+GROWTH = 1e-6  # in a sample: what a joint that is left alone has by rounding
 
 
 def gains(name: str, value: Any, names: Sequence[str]) -> Array:
@@ -78,6 +79,37 @@ def soft_stiffness(inertias: Array) -> Array:
 def critical_damping(stiffness: Array, inertias: Array) -> Array:
     """D = 2 sqrt(K I) [N m s/rad or N s/m]."""
     return 2.0 * np.sqrt(stiffness * inertias)
+
+
+def shaken_joint(inertia: Array, stiffness: Array, damping: Array, period: float) -> int | None:
+    """Which joint a PD law with a period shakes, by what it measured a period ago.
+
+    Linear, without friction: torques ``-K q - D qd`` act from one sample to the next, and come a
+    sample late.
+
+    Args:
+        inertia: of the joints, such as Lambda_q, shape (n, n) [kg m^2 or kg].
+        stiffness: K, shape (n,) [N m/rad or N/m].
+        damping: D, shape (n,) [N m s/rad or N s/m].
+        period: of the samples [s].
+
+    Returns:
+        The joint that moves most in the motion that grows fastest; None if none grows.
+    """
+    n = len(stiffness)
+    one, none, push = np.eye(n), np.zeros((n, n)), period * np.linalg.inv(inertia)
+    loop = np.block(
+        [
+            [one, period * one, 0.5 * period * push],
+            [none, one, push],
+            [-np.diag(stiffness), -np.diag(damping), none],
+        ]
+    )
+    growth, motions = np.linalg.eig(loop)
+    worst = abs(growth).argmax()
+    if abs(growth[worst]) < 1.0 + GROWTH:
+        return None
+    return int(abs(motions[n : 2 * n, worst]).argmax())
 
 
 def not_negative(name: str, value: Any, unit: str) -> float:

@@ -31,7 +31,7 @@ from vm_dynamics.control import (
     soft_stiffness,
 )
 from vm_dynamics.control.computed_torque import AXES
-from vm_dynamics.control.gains import gains
+from vm_dynamics.control.gains import gains, shaken_joint
 from vm_dynamics.dynamics import _hybrid_kernels
 from vm_dynamics.dynamics._entry import EntryPoint, entries_of
 from vm_dynamics.dynamics.propulsion import Propulsion
@@ -53,6 +53,8 @@ from vm_dynamics.ros.parameters import RobotParameters, numbers_by_name, paramet
 from vm_dynamics.ros.robot_node import RobotNode
 
 CONTROLLERS = ("momentum", "computed_torque", "reaction")
+FEW = 20  # joint states; fewer do not tell their period
+SAME = 0.2  # of a period: what is no other one
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class CompensatorNode(RobotNode):
         self._target: tuple[Array, Array, Array] | None = None
         self._aim: Any = None  # pose that base or tool shall have
         self._last_command = 0.0
+        self._shaken = ""  # joint that may be, and at which rate
+        self._judged: tuple[Any, float] = None, 0.0  # controller and period that were looked at
         self._forget()
 
     def _forget(self) -> None:
@@ -140,6 +144,8 @@ class CompensatorNode(RobotNode):
         self._V: Array | None = None
         self._base_nanos = 0
         self._step_nanos = 0
+        self._newest: JointSample | None = None
+        self._span = self._gaps = 0  # [ns] and number of the times between joint states
 
     def kernels(self) -> Iterable[EntryPoint]:
         """Those of the controllers."""
@@ -306,11 +312,17 @@ class CompensatorNode(RobotNode):
 
     def on_joints(self, sample: JointSample) -> None:
         """A step, or the reason why there is none."""
+        if sample.restarted:
+            self._forget()
+        if self._newest is not None:
+            gap = sample.nanos - self._newest.nanos
+            if 0 < gap < self._timeout:  # a longer one is a pause
+                self._span += gap
+                self._gaps += 1
+        self._newest = sample
         if not self._enabled:
             self._why = "not enabled"
             return
-        if sample.restarted:
-            self._forget()
         why = self._missing(sample)
         if why:
             self._stop(why)
@@ -433,10 +445,41 @@ class CompensatorNode(RobotNode):
     def describe(self) -> tuple[bytes, str, dict[str, str]]:
         """Whether there are torques, and if not why."""
         values = {"controller": self.parameters.controller, "enabled": str(self._enabled)}
+        self._judge_gains()
+        if self._shaken:
+            values["gains"] = f"may shake {self._shaken}"
+        if not self._why and self._shaken:
+            return WARN, f"torques on, gains {values['gains']}", values
         if not self._why:
             return OK, "torques on", values
         level = WARN if not self._enabled or "waiting" in self._why else ERROR
         return level, f"torques zero: {self._why}", values
+
+    def _judge_gains(self) -> None:
+        """Whether the gains suit the rate of the joint states: torques act a sample late."""
+        controller, newest = self.controller, self._newest
+        if controller is not self._judged[0]:
+            self._shaken = ""
+        if isinstance(controller, ReactionMode) or newest is None or self._gaps < FEW:
+            return
+        period = 1e-9 * self._span / self._gaps
+        self._span = self._gaps = 0
+        if self._judged[0] is controller and abs(period / self._judged[1] - 1.0) < SAME:
+            return
+        self._judged = controller, period
+        robot = controller.robot
+        names, inertia = robot.joint_names, np.eye(6 + robot.n)  # feedback of accelerations
+        if isinstance(controller, MomentumCompensator):
+            still = np.zeros(robot.n), np.zeros(robot.b)
+            inertia = robot.reduced(newest.q, *still).Lambda_q
+        else:
+            names = (*AXES, *names)
+        joint = shaken_joint(inertia, controller.stiffness, controller.damping, period)
+        self._shaken = "" if joint is None else f"{names[joint]} at {1.0 / period:.0f} Hz"
+        if self._shaken:
+            self.health.trouble(
+                "gains too high", f"gains may shake {self._shaken}: less damping or stiffness"
+            )
 
 
 def _order(robot: Robot, p: CompensatorParameters) -> np.ndarray[Any, np.dtype[np.intp]]:
