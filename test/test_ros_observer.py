@@ -24,6 +24,7 @@ from vm_dynamics.estimation import InvariantEkf
 from vm_dynamics.ros.matrices import decode
 from vm_dynamics.ros.messages import fill_pose, pose_matrix, to_stamp, twist_vector
 from vm_dynamics.ros.node import COMMAND, SENSOR
+from vm_dynamics.ros.observer_node import ObserverParameters, _observer
 
 # The same filter in another process; its floats count from another origin of time.
 SAME = 1e-6
@@ -273,6 +274,22 @@ def test_gyroscope_and_velocity_are_used(graph, truth):
     assert abs(found[:3] - truth.motion.V[149][:3]).max() < 0.01
     assert abs(found[3:] - truth.motion.V[149][3:]).max() < 0.05, "the bias is not known yet"
     assert int(graph.values(setup.process)["measurements used"]) > 100
+
+
+def test_readings_without_covariance_have_the_deviations_of_the_parameters(truth):
+    robot, motion = load("satellite_arm7"), truth.motion
+    parameters = ObserverParameters(
+        imu_link="base_link", imu_deviation=0.1, velocity_deviation=0.3
+    )
+    given = InvariantEkf(robot, gyro_link="base_link"), (0.01 * np.eye(3), 0.09 * np.eye(3))
+    found = []
+    for observer, noise in (given, (_observer(robot, parameters), (None, None))):
+        observer.joints(0.0, motion.q[0], motion.qd[0])
+        observer.pose(0.0, motion.g[0])
+        observer.gyro(0.0, motion.V[0, 3:], noise[0])
+        observer.velocity(0.0, motion.V[0, :3], noise[1])
+        found.append(observer.twist)
+    assert np.array_equal(*found) and found[0].any()
 
 
 def test_the_observer_can_be_changed_and_nonsense_is_refused(graph, truth):

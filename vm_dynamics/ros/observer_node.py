@@ -108,11 +108,20 @@ class ObserverParameters(RobotParameters):
     imu_link: str = parameter(
         "", "link whose axes the topic imu has; empty for no gyroscope", read_only=True
     )
+    imu_deviation: float = parameter(
+        2e-3, "noise of a gyroscope that comes without covariance", unit="rad/s", minimum=1e-9
+    )
+    imu_bias_walk: float = parameter(
+        1e-5, "how a gyroscope's bias wanders", unit="rad/s/sqrt(s)", minimum=1e-12
+    )
     velocity_axes: str = parameter(
         "none",
         "axes of the topic velocity, linear velocity of the root link; none to ignore it",
         choices=("none", "body", "world"),
         read_only=True,
+    )
+    velocity_deviation: float = parameter(
+        2e-2, "noise of a velocity that comes without covariance", unit="m/s", minimum=1e-9
     )
     history: int = parameter(
         2048, "events that are remembered, for poses that come late", minimum=8, maximum=1_000_000
@@ -336,6 +345,9 @@ def _observer(robot: Robot, p: ObserverParameters) -> Observer:
             "disturbance": p.disturbance,
             "external_wrench": None if p.external_wrench == "none" else p.external_wrench,
             "gyro_link": p.imu_link or None,
+            "gyro_deviation": p.imu_deviation,
+            "gyro_bias_walk": p.imu_bias_walk,
+            "velocity_deviation": p.velocity_deviation,
             "gate": p.gate,
             "patience": p.patience,
         }
