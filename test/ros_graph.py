@@ -28,6 +28,7 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from vm_dynamics.demo.supervisor import ask_to_end
 from vm_dynamics.dynamics._entry import ENTRY_POINTS
 from vm_dynamics.ros.client import unused
 from vm_dynamics.ros.node import LATCHED, SENSOR
@@ -107,15 +108,7 @@ class Graph:
     def close(self):
         # Asked, not killed: one that is killed while it holds a lock in shared memory takes along,
         # in Fast DDS 2.14, a reader that closes later, which is this process.
-        running = [p for p in self.processes if p.process.poll() is None]
-        for process in running:
-            process.process.send_signal(signal.SIGINT)
-        for process in running:
-            try:
-                process.process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.process.kill()
-                raise AssertionError(f"{process.name} does not end:\n{process.output}") from None
+        ask_to_end([process.process for process in self.processes], 0.5 * PATIENCE)
         # the other way round, rclpy may free a wait set that the executor still looks at
         self.executor.remove_node(self.node)
         self.node.destroy_node()

@@ -195,6 +195,9 @@ def test_torques_stop_when_an_input_is_missing_or_old(bench):
 def test_zeros_come_on_deactivation_and_at_the_end(bench):
     setup = bench(ON)
     for number in (signal.SIGINT, signal.SIGTERM):
+        if setup.process.process.poll() is not None:
+            setup.commands.clear()
+            setup.process = setup.graph.start("compensator_node", parameters=ON)
         setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
         assert setup.graph.transition(setup.process, Transition.TRANSITION_DEACTIVATE)
         setup.graph.until(lambda: not setup.last().any(), "zero on deactivation")
@@ -205,8 +208,6 @@ def test_zeros_come_on_deactivation_and_at_the_end(bench):
         setup.graph.until(lambda: not setup.last().any(), "zero at the end")
         assert setup.process.process.wait(30) == 0
         assert "Traceback" not in setup.process.output
-        setup.commands.clear()
-        setup.process = setup.graph.start("compensator_node", parameters=ON)
 
 
 def test_efforts_never_leave_the_limits_of_the_urdf(bench):

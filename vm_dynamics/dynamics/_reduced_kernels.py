@@ -286,18 +286,22 @@ def minus_gyroscopic(model, momenta, screws, s_mu, moved, s6, a6, minus_ad_a, ou
         add_related_products(model, s_mu, screws, out, offset)
     else:
         folded_gyroscopic(model, momenta, screws, s_mu, moved, out, offset)
+    right = np.empty((6, n))
+    for c in range(6):
+        for j in range(n):
+            right[c, j] = s6[c, j] - minus_ad_a[c, j]
     for i in range(n):
         x0, x1, x2, x3, x4, x5 = column(a6, i)
         y0, y1, y2, y3, y4, y5 = column(s6, i)
         row = out[offset + i, offset:]
         for j in range(i):
             row[j] += (
-                x0 * (s6[0, j] - minus_ad_a[0, j]) - y0 * a6[0, j]
-                + x1 * (s6[1, j] - minus_ad_a[1, j]) - y1 * a6[1, j]
-                + x2 * (s6[2, j] - minus_ad_a[2, j]) - y2 * a6[2, j]
-                + x3 * (s6[3, j] - minus_ad_a[3, j]) - y3 * a6[3, j]
-                + x4 * (s6[4, j] - minus_ad_a[4, j]) - y4 * a6[4, j]
-                + x5 * (s6[5, j] - minus_ad_a[5, j]) - y5 * a6[5, j]
+                x0 * right[0, j] - y0 * a6[0, j]
+                + x1 * right[1, j] - y1 * a6[1, j]
+                + x2 * right[2, j] - y2 * a6[2, j]
+                + x3 * right[3, j] - y3 * a6[3, j]
+                + x4 * right[4, j] - y4 * a6[4, j]
+                + x5 * right[5, j] - y5 * a6[5, j]
             )  # fmt: skip
     complete_skew(out, offset)
 
