@@ -30,7 +30,6 @@ from vm_dynamics.dynamics._kernels import (
     place_bodies,
     place_inertias,
     project_square,
-    related_products,
     times_inertia,
 )
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT, RUN_START
@@ -205,39 +204,56 @@ def coriolis_columns(model, comp, screws, rates, coriolis, columns, rows):
 
 
 @jit
-def add_related_products(model, left, right, out, offset):
-    """Add left_k . right_i to out[k, i] for every ancestor i of k and k itself."""
+def related_sums(model, a, x, b, y, out, offset):
+    """out[k, i] = a_k . x_i + b_k . y_i, where :func:`related_products` has one product."""
     one = np.uint64(1)
     shift = np.uint64(offset)
     for k in range(1, int(model[0, N_BODIES]) + 1):
         row = shift + np.uint64(k) - one
-        l0, l1, l2, l3, l4, l5 = column(left, k)
+        a0, a1, a2, a3, a4, a5 = column(a, k)
+        b0, b1, b2, b3, b4, b5 = column(b, k)
         end = np.uint64(k)
         while end > 0:
             start = np.uint64(model[end, RUN_START])
             for i in range(start, end + one):
-                out[row, shift + i - one] += (
-                    l0 * right[0, i]
-                    + l1 * right[1, i]
-                    + l2 * right[2, i]
-                    + l3 * right[3, i]
-                    + l4 * right[4, i]
-                    + l5 * right[5, i]
-                )
+                out[row, shift + i - one] = (
+                    a0 * x[0, i] + b0 * y[0, i]
+                    + a1 * x[1, i] + b1 * y[1, i]
+                    + a2 * x[2, i] + b2 * y[2, i]
+                    + a3 * x[3, i] + b3 * y[3, i]
+                    + a4 * x[4, i] + b4 * y[4, i]
+                    + a5 * x[5, i] + b5 * y[5, i]
+                )  # fmt: skip
             end = np.uint64(model[start, PARENT])
+            for i in range(end + one, start):
+                out[row, shift + i - one] = 0.0
 
 
 @jit
 def joint_coriolis(model, momenta, screws, rates, columns, rows, out, offset):
     """C_qq: S_i . c_j where i is an ancestor of j, m_i . dS_j + r_i . S_j where j is one of i."""
     nj = int(model[0, N_BODIES])
-    upper = np.empty((nj, nj))
-    related_products(model, columns, screws, upper, 0)
-    related_products(model, momenta, rates, out, offset)
-    add_related_products(model, rows, screws, out, offset)
-    for i in range(nj):
-        for j in range(i):
-            out[offset + j, offset + i] = upper[i, j]
+    related_sums(model, momenta, rates, rows, screws, out, offset)
+    last = np.arange(nj + 1)  # of a body and all outboard of it, which follow it in the table
+    for k in range(nj, 0, -1):
+        parent = int(model[k, PARENT])
+        last[parent] = max(last[parent], last[k])
+    one = np.uint64(1)
+    shift = np.uint64(offset)
+    for i in range(1, nj + 1):
+        row = shift + np.uint64(i) - one
+        s0, s1, s2, s3, s4, s5 = column(screws, i)
+        for j in range(np.uint64(i) + one, np.uint64(last[i]) + one):
+            out[row, shift + j - one] = (
+                s0 * columns[0, j]
+                + s1 * columns[1, j]
+                + s2 * columns[2, j]
+                + s3 * columns[3, j]
+                + s4 * columns[4, j]
+                + s5 * columns[5, j]
+            )
+        for j in range(np.uint64(last[i]) + one, np.uint64(nj) + one):
+            out[row, shift + j - one] = 0.0
 
 
 @jit

@@ -10,12 +10,12 @@ Inside, base quantities have six components; ``iota`` projects them at the end.
 import numpy as np
 
 from vm_dynamics.dynamics._coriolis_kernels import (
-    add_related_products,
     bracket,
     composite_coriolis,
     coriolis_columns,
     inertia_rate,
     joint_coriolis,
+    related_sums,
     relative_twists,
     times_rate,
 )
@@ -237,8 +237,13 @@ def folded_shape_mass(model, momenta, screws, out):
 
 
 @jit
-def shape_coriolis(model, momenta, screws, rates, columns, rows, base_block, a6, out, offset):
-    """Gamma_q = C_qq - A^T (C_bq - C_bb A) - C_qb A with C at zero momentum, (19d)."""
+def shape_coriolis(
+    model, momenta, screws, rates, columns, rows, base_block, a6, out, offset, gamma
+):
+    """Gamma_q = C_qq - A^T (C_bq - C_bb A) - C_qb A with C at zero momentum, (19d).
+
+    Into the block of ``out`` behind ``offset``, and into ``gamma``.
+    """
     n = a6.shape[1]
     if int(model[0, N_BODIES]) == n:
         joint_coriolis(model, momenta, screws, rates, columns, rows, out, offset)
@@ -253,6 +258,7 @@ def shape_coriolis(model, momenta, screws, rates, columns, rows, base_block, a6,
         x0, x1, x2, x3, x4, x5 = column(a6, i)
         y0, y1, y2, y3, y4, y5 = column(below, i)
         row = out[offset + i, offset:]
+        same = gamma[i]
         for j in range(n):
             row[j] -= (
                 x0 * right[0, j] + y0 * a6[0, j]
@@ -262,6 +268,8 @@ def shape_coriolis(model, momenta, screws, rates, columns, rows, base_block, a6,
                 + x4 * right[4, j] + y4 * a6[4, j]
                 + x5 * right[5, j] + y5 * a6[5, j]
             )  # fmt: skip
+        for j in range(n):
+            same[j] = row[j]
 
 
 @jit
@@ -282,8 +290,7 @@ def minus_gyroscopic(model, momenta, screws, s_mu, moved, s6, a6, minus_ad_a, ou
     """
     n = a6.shape[1]
     if int(model[0, N_BODIES]) == n:
-        related_products(model, momenta, moved, out, offset)
-        add_related_products(model, s_mu, screws, out, offset)
+        related_sums(model, momenta, moved, s_mu, screws, out, offset)
     else:
         folded_gyroscopic(model, momenta, screws, s_mu, moved, out, offset)
     right = np.empty((6, n))
@@ -311,8 +318,7 @@ def folded_gyroscopic(model, momenta, screws, s_mu, moved, out, offset):
     """The related pairs of -B with mimic joints summed into their drivers."""
     nj = int(model[0, N_BODIES])
     tree = np.empty((nj, nj))
-    related_products(model, momenta, moved, tree, 0)
-    add_related_products(model, s_mu, screws, tree, 0)
+    related_sums(model, momenta, moved, s_mu, screws, tree, 0)
     complete_skew(tree, 0)
     fold_block(model, tree, out, offset)
 
@@ -382,7 +388,7 @@ def reduced(model, q, qd, mu, mb, lam, conn, conn_dot, p, s, gamma, btilde, d_qd
     composite_coriolis(model, single, twists, base, per_body)
     coriolis_columns(model, comp, screws, rates, per_body, columns, rows)
     base_block = per_body[0].reshape((6, 6))
-    shape_coriolis(model, momenta, screws, rates, columns, rows, base_block, a6, d_qd, b)
+    shape_coriolis(model, momenta, screws, rates, columns, rows, base_block, a6, d_qd, b, gamma)
 
     rate = np.empty((nj + 1, 9))
     composite_rates(model, single, twists, rate)
@@ -406,7 +412,6 @@ def reduced(model, q, qd, mu, mb, lam, conn, conn_dot, p, s, gamma, btilde, d_qd
     assemble(iota, p, matrix, s, work, d_qd, d_mu)
     for i in range(n):
         for j in range(n):
-            gamma[i, j] = d_qd[b + i, b + j]
             btilde[i, j] = -d_mu[b + i, b + j]
         btilde[i, i] = 0.0
 
