@@ -205,6 +205,7 @@ def test_a_signal_at_any_time_ends_all_processes(tmp_path, number):
 
 # One on MuJoCo, one on the package's own integrator; the others are run by hand, see docs/demo.md.
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["tumbling", "underwater"])
 def test_a_scenario_meets_its_bars_and_leaves_pictures_and_a_recording(tmp_path, name):
     from rosbags.rosbag2 import Reader

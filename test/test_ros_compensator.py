@@ -434,6 +434,7 @@ def resident(process):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_minute_of_joint_states_at_1_khz_is_followed_without_loss_or_growth(bench):
     setup = bench(ON)
     setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)

@@ -53,7 +53,8 @@ from vm_dynamics.ros.parameters import RobotParameters, numbers_by_name, paramet
 from vm_dynamics.ros.robot_node import RobotNode
 
 CONTROLLERS = ("momentum", "computed_torque", "reaction")
-FEW = 20  # joint states; fewer do not tell their period
+FEW = 20  # joint states, and
+SHORT = 1_000_000_000  # [ns]: too little to know their period, on a busy machine
 SAME = 0.2  # of a period: what is no other one
 
 
@@ -460,7 +461,9 @@ class CompensatorNode(RobotNode):
         controller, newest = self.controller, self._newest
         if controller is not self._judged[0]:
             self._shaken = ""
-        if isinstance(controller, ReactionMode) or newest is None or self._gaps < FEW:
+        if isinstance(controller, ReactionMode) or newest is None:
+            return
+        if self._gaps < FEW or self._span < SHORT:
             return
         period = 1e-9 * self._span / self._gaps
         self._span = self._gaps = 0
