@@ -73,6 +73,8 @@ class ComputedTorque:
     Attributes:
         robot: the robot, on the base group SE3.
         propulsion: its rotors or thrusters.
+        stiffness: K_p, shape (6 + n,) [1/s^2].
+        damping: K_v, shape (6 + n,) [1/s].
         limits: the limits of the joints, whose ``names`` tells the joints of a mask.
         base_target: pose, twist and acceleration that the base follows.
         joint_target: what the joints follow.

@@ -49,6 +49,11 @@ def gains(name: str, value: Any, names: Sequence[str]) -> Array:
     return out
 
 
+def shape_inertia(robot: Robot, q: Any) -> Array:
+    """Lambda_q of a shape, (n, n) [kg m^2 or kg]: what the motors move on a free base."""
+    return robot.reduced(q, np.zeros(robot.n), np.zeros(robot.b)).Lambda_q
+
+
 def free_inertias(robot: Robot, q: Any = None) -> Array:
     """Inertia against which each motor works when base and other joints are free, shape (n,).
 
@@ -63,8 +68,7 @@ def free_inertias(robot: Robot, q: Any = None) -> Array:
     """
     if q is None:
         q = np.clip(0.0, robot.lower_limits, robot.upper_limits)
-    reduced = robot.reduced(q, np.zeros(robot.n), np.zeros(robot.b))
-    return 1.0 / np.diag(np.linalg.inv(reduced.Lambda_q))
+    return 1.0 / np.diag(np.linalg.inv(shape_inertia(robot, q)))
 
 
 def soft_stiffness(inertias: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vm_dynamics.control.gains import critical_damping, shape_inertia
 from vm_dynamics.demo.log import Log
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array
@@ -176,13 +177,15 @@ class Scenario:
         A heavy joint is made stiffer, so that it is not too slow; a light one softer, for its
         damping acts a sample late, and from ``D / (Lambda rate)`` near 1 on it shakes.
         """
-        n = self.robot.n
-        Lambda = np.diag(self.robot.reduced(self.start.q, np.zeros(n), np.zeros(6)).Lambda_q)
+        Lambda = np.diag(shape_inertia(self.robot, self.start.q))
         frequency = np.clip(np.sqrt(stiffness / Lambda), SLOWEST, FASTEST * JOINT_RATE)
+        K = Lambda * frequency**2
         names = self.robot.joint_names
         return {
-            "gains.stiffness_of": by_name(dict(zip(names, Lambda * frequency**2, strict=True))),
-            "gains.damping_of": by_name(dict(zip(names, 2.0 * Lambda * frequency, strict=True))),
+            "gains.stiffness_of": by_name(dict(zip(names, K, strict=True))),
+            "gains.damping_of": by_name(
+                dict(zip(names, critical_damping(K, Lambda), strict=True))
+            ),
         }
 
     def joint_errors(self, log: Log, begin: float, end: float) -> tuple[Array, Array]:

@@ -31,7 +31,7 @@ from vm_dynamics.control import (
     soft_stiffness,
 )
 from vm_dynamics.control.computed_torque import AXES
-from vm_dynamics.control.gains import gains, shaken_joint
+from vm_dynamics.control.gains import gains, shaken_joint, shape_inertia
 from vm_dynamics.dynamics import _hybrid_kernels
 from vm_dynamics.dynamics._entry import EntryPoint, entries_of
 from vm_dynamics.dynamics.propulsion import Propulsion
@@ -471,12 +471,9 @@ class CompensatorNode(RobotNode):
             return
         self._judged = controller, period
         robot = controller.robot
-        names, inertia = robot.joint_names, np.eye(6 + robot.n)  # feedback of accelerations
-        if isinstance(controller, MomentumCompensator):
-            still = np.zeros(robot.n), np.zeros(robot.b)
-            inertia = robot.reduced(newest.q, *still).Lambda_q
-        else:
-            names = (*AXES, *names)
+        names, inertia = robot.joint_names, shape_inertia(robot, newest.q)
+        if isinstance(controller, ComputedTorque):  # its feedback is of accelerations
+            names, inertia = (*AXES, *names), np.eye(6 + robot.n)
         joint = shaken_joint(inertia, controller.stiffness, controller.damping, period)
         self._shaken = "" if joint is None else f"{names[joint]} at {1.0 / period:.0f} Hz"
         if self._shaken:
