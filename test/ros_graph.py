@@ -30,7 +30,7 @@ from std_msgs.msg import String
 
 from vm_dynamics.demo.supervisor import ask_to_end
 from vm_dynamics.dynamics._entry import ENTRY_POINTS
-from vm_dynamics.ros.client import unused
+from vm_dynamics.ros.client import ServiceError, ask, unused
 from vm_dynamics.ros.node import LATCHED, SENSOR
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,13 +130,18 @@ class Graph:
 
     def until(self, condition, what="condition", patience=PATIENCE, each=lambda: None):
         """Handle messages, calling ``each`` in between, until a condition holds."""
-        end = time.monotonic() + patience
-        while not condition():
-            if time.monotonic() > end:
-                logs = "\n".join(f"--- {p.name}\n{p.output}" for p in self.processes)
-                raise AssertionError(f"no {what} after {patience} s\n{logs}")
+        self._wait(condition, time.monotonic() + patience, each)
+        if not condition():
+            raise self._missed(f"no {what} after {patience} s")
+
+    def _wait(self, condition, end, each=lambda: None):
+        while not condition() and time.monotonic() <= end:
             each()
             self.executor.spin_once(timeout_sec=0.01)
+
+    def _missed(self, what):
+        logs = "\n".join(f"--- {p.name}\n{p.output}" for p in self.processes)
+        return AssertionError(f"{what}\n{logs}")
 
     def collect(self, kind, topic, qos):
         """List that fills with the messages of a topic."""
@@ -167,13 +172,11 @@ class Graph:
         return self.diagnostics.get(process.full_name, (b"", "", {}))[2]
 
     def call(self, kind, name, request, patience=PATIENCE):
-        """Call a service."""
-        client = self.node.create_client(kind, name)
-        self.until(client.service_is_ready, f"service {name}", patience)
-        future = client.call_async(request)
-        self.until(future.done, f"answer of {name}", patience)
-        self.node.destroy_client(client)
-        return future.result()
+        """Call a service that may be asked twice."""
+        try:
+            return ask(self.node, kind, name, request, self._wait, patience)
+        except ServiceError as error:
+            raise self._missed(error) from error
 
     def set_parameter(self, process, name, value):
         """Set a parameter; returns (successful, reason)."""
@@ -203,10 +206,13 @@ class Graph:
         ).current_state.label
 
     def transition(self, process, number):
-        """Ask for a transition of the life cycle."""
+        """Ask for a transition of the life cycle; False if it was refused."""
+        before = self.state(process)
         request = ChangeState.Request()
         request.transition.id = number
-        return self.call(ChangeState, f"{process.full_name}/change_state", request).success
+        answer = self.call(ChangeState, f"{process.full_name}/change_state", request)
+        # asked twice, as an answer was lost, the second one is refused
+        return answer.success or self.state(process) != before
 
 
 def joint_state(robot, q, qd=None, *, stamp=None, names=None):

@@ -24,6 +24,20 @@ def test_the_version_is_the_same_everywhere():
     assert versions == {vm_dynamics.__version__}
 
 
+def test_what_is_imported_from_ros_is_declared():
+    package = ElementTree.parse(ROOT / "package.xml").getroot()
+    declared = {element.text for element in package.findall("exec_depend")}
+    imported = set()
+    for folder in ("vm_dynamics", "launch"):
+        for path in (ROOT / folder).rglob("*.py"):
+            names = re.findall(r"^ *(?:from|import) (\w+)", path.read_text(), re.M)
+            imported |= set(names)
+    of_ros = r"\w+_(?:msgs|srvs|interfaces)|rclpy|launch|launch_ros|ament_index_python|xacro"
+    used = {name for name in imported if re.fullmatch(of_ros, name)}
+    assert len(used) >= 10
+    assert used <= declared
+
+
 def test_the_eight_robots_ship():
     assert set(paths.robot_names()) == {
         "auv_arm4",

@@ -9,6 +9,9 @@ import pytest
 from cases import load, text
 from geometry_msgs.msg import PointStamped, TwistWithCovarianceStamped
 from lifecycle_msgs.msg import Transition
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from ros_graph import Graph, joint_state
 from std_msgs.msg import Float64MultiArray, String
 
@@ -263,6 +266,31 @@ def test_the_life_cycle_is_obeyed(graph):
                 graph.spin(0.02)
             assert listener.count == 0, state
     assert process.stop() == 0
+
+
+def test_no_request_of_a_client_ends_it(graph):
+    process = graph.start("dynamics_node")
+    assert graph.state(process) == "active"
+    for number in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_CLEANUP, 77):
+        assert not graph.transition(process, number)
+    assert "no transition 77 from active" in process.output
+    # rclpy itself raises on a type that does not exist, and answers nothing
+    unknown = ParameterMessage(name="rate", value=ParameterValue(type=99))
+    kinds = {
+        "set_parameters": SetParameters,
+        "set_parameters_atomically": SetParametersAtomically,
+    }
+    for count, (name, kind) in enumerate(kinds.items(), 1):
+        client = graph.node.create_client(kind, f"{process.full_name}/{name}")
+        graph.until(client.service_is_ready, name)
+        client.call_async(kind.Request(parameters=[unknown]))
+        graph.until(
+            lambda n=count: graph.values(process).get("count: error in a service") == str(n),
+            f"report of a bad {name}",
+        )
+    assert "99 is not a valid Parameter.Type" in process.output
+    assert graph.set_parameter(process, "rate", 5.0) == (True, "")
+    assert graph.state(process) == "active"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -51,10 +51,50 @@ RECORDED: dict[str, type] = {
     "/diagnostics": DiagnosticArray,
 }
 PATIENCE = 20.0  # [s] for the answer of a service
+AGAIN = 3.0  # [s] without an answer, after which it is taken for lost
 
 
 class ServiceError(VmDynamicsError):
     """A service did not answer, or refused."""
+
+
+def ask(
+    node: Node,
+    kind: Any,
+    name: str,
+    request: Any,
+    wait: Callable[[Callable[[], bool], float], None],
+    patience: float = PATIENCE,
+) -> Any:
+    """Answer of a service that may be asked twice.
+
+    With Fast DDS an answer is lost where the server does not know within 0.1 s where a new client
+    listens (ros2/rmw_fastrtps, issue 842): what was asked is done all the same.
+
+    Args:
+        node: who asks.
+        kind: type of the service.
+        name: of the service.
+        request: what is asked; doing it twice must be the same as doing it once.
+        wait: handles messages until a condition holds, or a time of the steady clock [s] comes.
+        patience: for the service to appear and to answer [s].
+
+    Raises:
+        ServiceError: there is no service of that name, or no answer.
+    """
+    client = node.create_client(kind, name)
+    end = time.monotonic() + patience
+    answers: list[Any] = []
+    try:
+        wait(client.service_is_ready, end)
+        while not any(answer.done() for answer in answers):
+            if (now := time.monotonic()) > end:
+                raise ServiceError(f"{name}: no answer after {patience:g} s")
+            answers.append(client.call_async(request))
+            wait(lambda: any(answer.done() for answer in answers), min(now + AGAIN, end))
+        return next(answer for answer in answers if answer.done()).result()
+    finally:
+        node.destroy_client(client)
 
 
 class Client:
@@ -193,20 +233,17 @@ class Client:
         Raises:
             ServiceError: the node does not answer, or refuses, with its reason.
         """
-        client = self._node.create_client(SetParameters, f"{node}/set_parameters")
-        end = time.monotonic() + PATIENCE
-        try:
-            self.spin_until(client.service_is_ready, end)
-            message = Parameter(name, value=value).to_parameter_msg()
-            future = client.call_async(SetParameters.Request(parameters=[message]))
-            self.spin_until(future.done, end)
-            if not future.done():
-                raise ServiceError(f"{node}: no answer to set {name} after {PATIENCE:g} s")
-            result = future.result().results[0]
-            if not result.successful:
-                raise ServiceError(f"{node}: {name} = {value!r} is refused: {result.reason}")
-        finally:
-            self._node.destroy_client(client)
+        message = Parameter(name, value=value).to_parameter_msg()
+        answer = ask(
+            self._node,
+            SetParameters,
+            f"{node}/set_parameters",
+            SetParameters.Request(parameters=[message]),
+            self.spin_until,
+        )
+        result = answer.results[0]
+        if not result.successful:
+            raise ServiceError(f"{node}: {name} = {value!r} is refused: {result.reason}")
 
     def spin_until(self, condition: Callable[[], bool], end: float = math.inf) -> None:
         """Hear until a condition holds, or a time of the steady clock [s] is reached."""
@@ -215,6 +252,7 @@ class Client:
             self._topics,
             lambda: self.interrupted or condition() or time.monotonic() > end,
             lambda: math.inf,
+            _raise,
         )
         if self.interrupted:
             raise KeyboardInterrupt
@@ -222,6 +260,10 @@ class Client:
     def spin(self, seconds: float) -> None:
         """Hear for some time."""
         self.spin_until(lambda: False, time.monotonic() + seconds)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def alone(environment: dict[str, str], domain: int) -> dict[str, str]:

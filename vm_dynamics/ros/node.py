@@ -16,11 +16,13 @@ from types import FrameType
 from typing import Any, ClassVar
 
 import rclpy
+from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -33,6 +35,7 @@ from vm_dynamics.ros.parameters import NodeParameters
 from vm_dynamics.ros.spinning import Topics, spin
 
 ACKNOWLEDGED = 0.2  # [s] for the last zeros to arrive, before those who listen to them are gone
+RCLError = rclpy_implementation.RCLError
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 LATCHED = QoSProfile(
@@ -65,6 +68,7 @@ class VmNode(LifecycleNode):
         self.health = Health(self)
         self.is_active = False
         self._entities: list[tuple[Callable[[Any], Any], Any]] = []
+        self._refuse_wrong_transitions()
         self.add_on_set_parameters_callback(self._on_set_parameters)
         self.add_post_set_parameters_callback(self._after_set_parameters)
         period = 1.0 / self.parameters.diagnostics_rate
@@ -178,6 +182,14 @@ class VmNode(LifecycleNode):
         if self.is_active:
             self.end()
 
+    def failed(self, error: Exception) -> None:
+        """A service, a timer or rclpy itself raised something: it shall not end the node."""
+        trace = "".join(traceback.format_exception(error))
+        self.health.trouble("error in a service", f"error in a service or timer: {trace}")
+        # rcl's own, as of an answer to one who has left, say nothing of our state
+        if not isinstance(error, RCLError):
+            self.fault()
+
     # -- parameters -------------------------------------------------------------------------------
 
     def _on_set_parameters(self, asked: Sequence[Parameter]) -> SetParametersResult:
@@ -251,6 +263,25 @@ class VmNode(LifecycleNode):
             destroy(entity)
         self._entities.clear()
         return True
+
+    def _refuse_wrong_transitions(self) -> None:
+        """Answer no to a transition that the state does not have.
+
+        rclpy up to Jazzy raises instead, out of the executor (ros2/rclpy, issue 1209).
+        """
+        service = next(s for s in self.services if s.srv_type is ChangeState)
+        change = service.callback
+
+        def obey(request: Any, response: Any) -> Any:
+            try:
+                return change(request, response)
+            except RCLError:
+                asked = request.transition.label or request.transition.id
+                self.get_logger().warning(f"no transition {asked} from {self.state_label}")
+                response.success = False
+                return response
+
+        service.callback = obey
 
     def _transition(self, what: str, work: Callable[[], bool]) -> TransitionCallbackReturn:
         """Run a transition; rclpy itself would swallow what goes wrong in it."""
@@ -334,7 +365,7 @@ def run(make: Callable[[], VmNode], args: list[str] | None = None) -> int:
             code = 1
             stop.asked = True
         stop.starting = False
-        spin(executor, node.topics, lambda: stop.asked, node.work)
+        spin(executor, node.topics, lambda: stop.asked, node.work, node.failed)
     except KeyboardInterrupt:
         pass
     except VmDynamicsError as error:

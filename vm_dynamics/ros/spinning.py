@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
-from rclpy.executors import Executor, ShutdownException
+from rclpy.executors import Executor, ExternalShutdownException, ShutdownException
 from rclpy.impl.implementation_singleton import rclpy_implementation
 
 SLOW = 0.005  # [s]
@@ -111,7 +111,11 @@ def _take(
 
 
 def spin(
-    executor: Executor, topics: Topics, stopped: Callable[[], bool], work: Callable[[], float]
+    executor: Executor,
+    topics: Topics,
+    stopped: Callable[[], bool],
+    work: Callable[[], float],
+    failed: Callable[[Exception], None],
 ) -> None:
     """Serve topics and, every now and then, all else, until told to stop.
 
@@ -120,6 +124,7 @@ def spin(
         topics: the subscriptions.
         stopped: whether to stop.
         work: called when it is due; returns when it is next, by the steady clock [s].
+        failed: called with what a service, a timer or rclpy itself raised in the executor's turn.
     """
     turn = due = time.monotonic()
     while not stopped():
@@ -129,6 +134,8 @@ def spin(
         if time.monotonic() >= turn:
             try:
                 executor.spin_once(timeout_sec=0.0)
-            except ShutdownException:
+            except (ShutdownException, ExternalShutdownException):
                 return
+            except Exception as error:
+                failed(error)
             turn = time.monotonic() + SLOW
