@@ -229,6 +229,20 @@ def test_wrong_usage_exits_with_2(arguments, words, capsys):
     assert words in capsys.readouterr().err
 
 
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    plan = str(blocked / "plan.csv")
+    for arguments, where in (
+        (("demo", "--output", str(blocked)), str(blocked)),
+        (("reorient", "planar_3link", "--rpy", "0", "0", "1deg", "-o", plan), plan),
+    ):
+        run(*arguments, code=1)
+        error = capsys.readouterr().err
+        assert error.startswith(f"vm_dynamics {arguments[0]}: {where}")
+        assert "Not a directory" in error and "\n" not in error[:-1]
+
+
 def test_help_in_a_process_of_its_own_names_every_command():
     done = subprocess_run("--help", text=True)
     assert done.returncode == 0 and done.stderr == ""

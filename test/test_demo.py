@@ -82,6 +82,9 @@ def test_a_robot_or_time_that_does_not_fit_is_refused_with_a_reason(name):
     for duration in (kind.SHORTEST - 1.0, 1e4, float("nan")):
         with pytest.raises(vm.ParameterError, match="duration"):
             kind(None, duration, 0)
+    for seed in (-1, 2**31):
+        with pytest.raises(vm.ParameterError, match="seed"):
+            kind(None, None, seed)
     with pytest.raises(vm.ParameterError, match="joints|hydrodynamics"):
         kind("quad_arm1", None, 0)
     if name in ("aerial", "underwater"):

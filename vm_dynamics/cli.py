@@ -39,6 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(
+            f"vm_dynamics {options.command}: {error.filename}: {error.strerror}", file=sys.stderr
+        )
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:

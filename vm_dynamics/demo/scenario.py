@@ -72,7 +72,7 @@ class Scenario:
         """Read the robot.
 
         Raises:
-            ParameterError: too short, or the robot does not fit.
+            ParameterError: too short or too long, no seed, or the robot does not fit.
         """
         self.file = robot_file(robot or self.ROBOT)
         self.urdf = self.file.read_text()
@@ -82,6 +82,8 @@ class Scenario:
                 f"duration: got {self.duration:g} s, expected {self.SHORTEST:g} to 600 s for the "
                 f"scenario {self.NAME!r}"
             )
+        if not 0 <= seed < 2**31:
+            raise ParameterError(f"seed: got {seed}, expected 0 to {2**31 - 1}")
         self.seed = seed
         self.robot = self.load()
         if self.robot.base_group.name != "SE3":
