@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
-from mujoco_peer import MujocoPeer
 
-import vm_dynamics as vm
+from vm_dynamics.simulation.plants import MujocoPlant
 
 DIFFERENCE = 1e-4  # [s]: central differences of the angular velocity are good to 1e-7
 
@@ -103,45 +101,21 @@ def roll_pitch_yaw(R):
     )
 
 
-class MujocoPlant:
-    """A robot that MuJoCo steps, from the same URDF, under a law of (t, State)."""
+class MujocoFlight:
+    """A robot that MuJoCo steps, from its URDF but without friction, under a law of (t, State)."""
 
     def __init__(self, robot, urdf, step=1e-3):
-        self.peer = MujocoPeer(robot, urdf, robot.gravity)
-        self.robot, self.step = robot, step
-        self.peer.model.opt.timestep = step
+        self.plant = MujocoPlant(robot, urdf, step, friction=False)
 
     def run(self, state, law, duration):
         """States of a motion; the law gives vm.Command, held over each step."""
-        model, data, peer = self.peer.model, self.peer.data, self.peer
-        data.qpos[:3] = state.g[:3, 3]
-        mujoco.mju_mat2Quat(data.qpos[3:7], np.ascontiguousarray(state.g[:3, :3]).ravel())
-        for at, i, _ in peer.joints:
-            data.qpos[at] = state.q[i]
-        data.qvel[:] = self._map(state.g) @ np.concatenate((state.V, state.qd))
-        states = [self._state()]
-        for k in range(round(duration / self.step)):
-            command = law(k * self.step, states[-1])
-            F = np.zeros(6) if command.base_wrench is None else command.base_wrench
-            forces = np.concatenate((F, command.tau))
-            data.qfrc_applied[:] = self._map(states[-1].g) @ forces
-            mujoco.mj_step(model, data)
-            states.append(self._state())
+        plant = self.plant
+        plant.state = state
+        states = [plant.state]
+        for k in range(round(duration / plant.step_size)):
+            command = law(k * plant.step_size, states[-1])
+            plant.step(
+                command.tau, np.zeros(6) if command.base_wrench is None else command.base_wrench
+            )
+            states.append(plant.state)
         return states
-
-    def _map(self, g):
-        """From [V; qd] to MuJoCo's velocities, orthogonal as long as no joint mimics another."""
-        E = self.peer.E.copy()
-        E[:3, :3] = g[:3, :3]
-        return E
-
-    def _state(self):
-        data, g = self.peer.data, np.eye(4)
-        matrix = np.empty(9)
-        mujoco.mju_quat2Mat(matrix, data.qpos[3:7])
-        g[:3, :3], g[:3, 3] = matrix.reshape(3, 3), data.qpos[:3]
-        q = np.empty(self.robot.n)
-        for at, i, _ in self.peer.joints:
-            q[i] = data.qpos[at]
-        velocity = self._map(g).T @ data.qvel
-        return vm.State(g, q, velocity[:6], velocity[6:])

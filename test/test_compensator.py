@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from cases import ALL, GROUPS, ROBOTS, State, load, relative, text
-from control_plant import MujocoPlant, smooth
+from control_plant import MujocoFlight, smooth
 
 import vm_dynamics as vm
 from vm_dynamics.control import MomentumCompensator
@@ -300,7 +300,7 @@ def test_estimated_momentum_leaves_a_tenth_of_the_steady_error_of_plain_pd():
 @pytest.mark.slow
 def test_the_same_when_mujoco_moves_the_robot():
     robot = load("satellite_arm7")
-    plant = MujocoPlant(robot, text("satellite_arm7"))
+    plant = MujocoFlight(robot, text("satellite_arm7"))
     plain, _ = tumble(robot, compensated=False, plant=plant)
     error, _ = tumble(robot, plant=plant)
     print(f"MuJoCo, steady joint error: PD {plain:.4f} deg, tau_hat_2 {error:.4f} deg")

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from cases import ROBOTS, load, relative, text
-from control_plant import FlightPlan, Moves, MujocoPlant, roll_pitch_yaw
+from control_plant import FlightPlan, Moves, MujocoFlight, roll_pitch_yaw
 
 import vm_dynamics as vm
 from vm_dynamics.control import ComputedTorque
@@ -232,12 +232,12 @@ def test_the_flight_of_20_seconds_is_stable_and_integral_action_ends_the_steady_
 @pytest.mark.slow
 def test_the_same_flight_when_mujoco_moves_the_robot():
     robot, _ = hexacopter()
-    flight = fly(K_I, plant=MujocoPlant(robot, text("hexa_arm2"), STEP))
+    flight = fly(K_I, plant=MujocoFlight(robot, text("hexa_arm2"), STEP))
     flight.report("MuJoCo, with integral action")
     ours = fly(K_I, friction=False)
     assert abs(flight.z).max() < Z_MOST
     assert abs(flight.angles).max() < ANGLE_MOST and abs(flight.joints).max() < JOINT_MOST
-    # two simulators of order one: the same flight to a fraction of its errors
+    # integrators of another order: the same flight to a fraction of its errors
     assert abs(flight.z - ours.z).max() < 5e-3
     assert abs(flight.angles - ours.angles).max() < 1.0
 

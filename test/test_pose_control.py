@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import GROUPS, ROBOTS, State, load, text
-from control_plant import MujocoPlant, smooth
+from control_plant import MujocoFlight, smooth
 
 import vm_dynamics as vm
 from vm_dynamics.control import PoseControl
@@ -103,7 +103,7 @@ def test_it_comes_back_when_mujoco_moves_the_robot():
         tau = robot.hybrid_dynamics(*s, -4.0 * s.qd, out.wrench, ("base",)).tau
         return vm.Command(tau, out.wrench)
 
-    states = MujocoPlant(robot, text("hexa_arm2"), 2e-3).run(start, law, 10.0)
+    states = MujocoFlight(robot, text("hexa_arm2"), 2e-3).run(start, law, 10.0)
     error = vm.lie.SE3.log(states[-1].g)
     print(f"MuJoCo, from 170 deg and 2.3 m: {abs(error).max():.1e} after 10 s")
     assert abs(error).max() < ARRIVED

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from cases import GROUPS, State, derivative, load, relative, text
-from control_plant import MujocoPlant, smooth
+from control_plant import MujocoFlight, smooth
 from scipy.optimize import lsq_linear
 
 import vm_dynamics as vm
@@ -186,7 +186,7 @@ def test_the_same_on_several_paths(path):
 @pytest.mark.slow
 def test_the_same_when_mujoco_moves_the_robot():
     robot = load("satellite_arm7")
-    plant = MujocoPlant(robot, text("satellite_arm7"), 2e-3)  # joints without friction
+    plant = MujocoFlight(robot, text("satellite_arm7"), 2e-3)  # joints without friction
     options = {"step": 2e-3, "plant": plant, "friction": False}
     plain, quiet = Run(PATHS[0], base_weights=0.0, **options), Run(PATHS[0], **options)
     print(
