@@ -11,6 +11,8 @@ from cases import ROBOTS, text
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from lifecycle_msgs.msg import Transition
 from nav_msgs.msg import Odometry
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters
 from ros_graph import Graph, joint_state
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -208,6 +210,26 @@ def test_zeros_come_on_deactivation_and_at_the_end(bench):
         setup.graph.until(lambda: not setup.last().any(), "zero at the end")
         assert setup.process.process.wait(30) == 0
         assert "Traceback" not in setup.process.output
+
+
+def test_requests_that_make_no_sense_leave_torques_or_zeros_but_never_an_end(bench):
+    setup = bench({"diagnostics_rate": 10.0})
+    graph, process = setup.graph, setup.process
+    graph.until(lambda: graph.values(process).get("robot"), "the robot", each=setup.feed)
+    assert setup.enable(True).success
+    graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    assert not graph.transition(process, Transition.TRANSITION_CONFIGURE)
+    setup.commands.clear()
+    graph.until(lambda: setup.commands and setup.last().any(), "torque as before", each=setup.feed)
+    # raises in rclpy, where nobody knows what was left half done
+    client = graph.node.create_client(SetParameters, f"{process.full_name}/set_parameters")
+    graph.until(client.service_is_ready, "set_parameters")
+    unknown = Parameter(name="law", value=ParameterValue(type=99))
+    client.call_async(SetParameters.Request(parameters=[unknown]))
+    graph.until(lambda: not setup.last().any(), "zeros", each=setup.feed)
+    assert setup.quiet(0.3) == []
+    assert setup.enable(True).success
+    graph.until(lambda: setup.commands and setup.last().any(), "torque again", each=setup.feed)
 
 
 def test_efforts_never_leave_the_limits_of_the_urdf(bench):
