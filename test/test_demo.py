@@ -192,7 +192,7 @@ def demo(folder, *arguments):
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_at_any_time_ends_all_processes(tmp_path, number):
     process = demo(tmp_path)
     end = time.monotonic() + STARTED

@@ -196,7 +196,7 @@ def test_torques_stop_when_an_input_is_missing_or_old(bench):
 
 def test_zeros_come_on_deactivation_and_at_the_end(bench):
     setup = bench(ON)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if setup.process.process.poll() is not None:
             setup.commands.clear()
             setup.process = setup.graph.start("compensator_node", parameters=ON)

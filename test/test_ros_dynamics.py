@@ -293,7 +293,7 @@ def test_no_request_of_a_client_ends_it(graph):
     assert graph.state(process) == "active"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("autostart", [True, False])
 def test_a_signal_ends_it_cleanly_in_every_state(graph, number, autostart):
     process = graph.start("dynamics_node", parameters={"autostart": autostart})
@@ -303,6 +303,19 @@ def test_a_signal_ends_it_cleanly_in_every_state(graph, number, autostart):
         assert graph.state(process) == "inactive"
     assert process.stop(number) == 0
     assert "Traceback" not in process.output
+
+
+def test_nohup_is_obeyed(graph):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = graph.start("dynamics_node")  # what is ignored is so in a child too
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert graph.state(process) == "active"
+    process.process.send_signal(signal.SIGHUP)
+    graph.spin(0.5)
+    assert graph.state(process) == "active"
+    assert process.stop() == 0
 
 
 def test_a_node_that_cannot_start_says_why_and_ends_with_one(graph):

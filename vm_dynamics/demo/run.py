@@ -24,6 +24,7 @@ from vm_dynamics.demo.supervisor import Supervisor
 from vm_dynamics.demo.tumbling import DEG
 from vm_dynamics.errors import VmDynamicsError
 from vm_dynamics.ros.client import Client, alone, free_domain
+from vm_dynamics.ros.node import ending_signals
 from vm_dynamics.ros.recording import Recording
 
 DRIVEN = 0.01  # [s] of the wall's clock between two targets
@@ -225,12 +226,12 @@ def _clear(folder: Path) -> None:
 
 @contextmanager
 def _signals(client: Client) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the client's waiting; elsewhere they wait for that."""
+    """Let signals that ask for the end stop the client's waiting; elsewhere they wait for that."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         client.interrupted = True
 
-    numbers = signal.SIGINT, signal.SIGTERM
+    numbers = ending_signals()
     before = [signal.signal(number, handle) for number in numbers]
     try:
         yield

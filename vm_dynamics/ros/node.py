@@ -333,13 +333,25 @@ def _steady() -> Any:
     return Clock(clock_type=ClockType.STEADY_TIME)
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Signals that ask for the end: Ctrl-C, SIGTERM, and a terminal or connection that is gone.
+
+    A lost ssh connection would otherwise end a node without the zeros that an actuator waits for.
+    ``nohup`` is obeyed.
+    """
+    out = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        out.append(signal.SIGHUP)
+    return out
+
+
 class _Stop:
     """Whether a signal asked for the end; in a long start it interrupts."""
 
     def __init__(self) -> None:
         self.asked = False
         self.starting = True
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ending_signals():
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
