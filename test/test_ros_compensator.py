@@ -59,6 +59,7 @@ class Bench:
         self.commands = self.graph.collect(Float64MultiArray, "compensator_node/commands", COMMAND)
         self.q, self.qd, self.mu = Q[: self.robot.n], QD[: self.robot.n], MU.copy()
         self.g, self.V = vm.lie.SE3.exp([0.1, 0.2, 0.3, 0.2, -0.1, 0.3]), 0.1 * MU
+        self.world = ""
 
     def close(self):
         self.graph.close()
@@ -75,6 +76,7 @@ class Bench:
         if odom:
             message = Odometry(child_frame_id=self.robot.root_link)
             message.header.stamp = stamp
+            message.header.frame_id = self.world
             fill_pose(message.pose.pose, self.g)
             fill_twist(message.twist.twist, self.V)
             self.odometry.publish(message)
@@ -170,6 +172,53 @@ def test_no_torque_until_enabled_and_none_after_disabling(bench):
     assert setup.quiet(0.5) == [], "silent again"
 
 
+def test_enabling_a_node_that_is_not_active_is_refused_and_not_remembered(bench):
+    setup = bench({"diagnostics_rate": 10.0})
+    assert setup.graph.transition(setup.process, Transition.TRANSITION_DEACTIVATE)
+    answer = setup.enable(True)
+    assert not answer.success and "inactive" in answer.message
+    assert setup.graph.transition(setup.process, Transition.TRANSITION_ACTIVATE)
+    setup.graph.until(
+        lambda: setup.graph.values(setup.process).get("enabled") == "False",
+        "that it is off",
+        each=setup.feed,
+    )
+    assert setup.quiet(0.5) == []
+
+
+@pytest.mark.parametrize("interruption", ["disabled", "another controller"])
+def test_a_target_of_before_is_forgotten(bench, interruption):
+    """An arm that was moved meanwhile, by hand or by another law, holds where it is."""
+    setup = bench({"diagnostics_rate": 10.0, "law": 0, "tool_link": "tool"})
+    graph, process = setup.graph, setup.process
+    controller = MomentumCompensator(setup.robot, soft_stiffness(free_inertias(setup.robot)))
+    target, moved, still = Q + 0.05, Q + 0.2, np.zeros(6)
+    controller.set_target(target)
+    toward = controller.step(Q, QD, still).tau
+    controller.set_target(moved)
+    holding = controller.step(moved, QD, still).tau
+    graph.until(lambda: graph.values(process).get("robot"), "the robot", each=setup.feed)
+    assert setup.enable(True).success
+    point = JointTrajectoryPoint(positions=target.tolist())
+    graph.until(
+        lambda: setup.gives(toward),
+        "torques to a target",
+        each=lambda: (setup.targets.publish(point), setup.feed()),
+    )
+    if interruption == "disabled":
+        assert setup.enable(False).success
+        setup.q = moved
+        assert setup.enable(True).success
+    else:
+        assert graph.set_parameter(process, "controller", "reaction") == (True, "")
+        setup.q = moved
+        assert graph.set_parameter(process, "controller", "momentum") == (True, "")
+    setup.commands.clear()
+    graph.until(lambda: setup.gives(holding), "torques that hold", each=setup.feed)
+    given = [np.array(c.data) for c in setup.commands if any(c.data)]
+    assert all(np.allclose(tau, holding, rtol=0, atol=SAME) for tau in given), "and no others"
+
+
 def zero_after(setup, **options):
     """Run well, then feed with something amiss until the torques are zero."""
     setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
@@ -188,6 +237,7 @@ def test_torques_stop_when_an_input_is_missing_or_old(bench):
         dict(joints=False),
         dict(velocity=False),
         dict(age=200_000_000),
+        dict(age=-5_000_000_000),  # a clock that nobody set: no age can be told
     ):
         # 0.1 s, and what a busy machine adds
         assert zero_after(setup, **options) < 1.0
@@ -377,6 +427,33 @@ def test_the_reaction_mode_is_that_of_the_library_and_joints_may_fail(bench):
     setup.graph.until(lambda: setup.gives(without), "torques without joint3", each=feed)
     fine, reason = setup.graph.set_parameter(setup.process, "failed_joints", ["elbow"])
     assert not fine and "elbow" in reason
+
+
+def test_a_target_pose_in_another_frame_than_the_base_is_refused(bench):
+    setup = bench({**ON, "controller": "reaction", "tool_link": "tool"})
+    graph, process = setup.graph, setup.process
+    setup.world = "world"
+    pose = PoseStamped()
+    fill_pose(pose.pose, setup.g @ setup.robot.link_pose(setup.q, "tool"))
+
+    def feed():
+        setup.aims["tool_target"].publish(pose)
+        setup.feed()
+
+    pose.header.frame_id = "map"
+    graph.until(
+        lambda: int(graph.values(process).get("count: bad tool_target", 0)) > 3,
+        "refusals",
+        each=feed,
+    )
+    assert not any(any(c.data) for c in setup.commands)
+    assert "is in frame 'map', odom in 'world'" in process.output
+    pose.header.frame_id = "world"
+    graph.until(lambda: setup.commands and setup.last().any(), "torque", each=feed)
+    pose.header.frame_id = "map"
+    setup.commands.clear()
+    graph.until(lambda: len(setup.commands) > 10, "torque as before", each=feed)
+    assert setup.last().any()
 
 
 def test_wrong_parameters_are_refused_with_their_reason(bench):

@@ -132,6 +132,7 @@ class CompensatorNode(RobotNode):
         self._why = "starting"  # no torque, and this is the reason; empty when there is
         self._target: tuple[Array, Array, Array] | None = None
         self._aim: Any = None  # pose that base or tool shall have
+        self._aim_frame = ""
         self._last_command = 0.0
         self._shaken = ""  # joint that may be, and at which rate
         self._judged: tuple[Any, float] = None, 0.0  # controller and period that were looked at
@@ -144,6 +145,7 @@ class CompensatorNode(RobotNode):
         self._g: Array | None = None
         self._V: Array | None = None
         self._base_nanos = 0
+        self._world = ""  # frame of odom
         self._step_nanos = 0
         self._newest: JointSample | None = None
         self._span = self._gaps = 0  # [ns] and number of the times between joint states
@@ -200,7 +202,7 @@ class CompensatorNode(RobotNode):
         """Another robot: torques stop until all inputs fit it, and until enabled again."""
         self._stop("another robot")
         self._enabled = not self.parameters.require_enable
-        self._target = self._aim = None
+        self._forget_targets()
         self._forget()
         self.controller = _controller(robot, self.parameters)
         self._wire()
@@ -218,25 +220,37 @@ class CompensatorNode(RobotNode):
         self._names = {self._named.name[i]: i for i in range(len(self._order))}
 
     def retune(self, before: CompensatorParameters) -> None:
-        """Other gains: the same target goes on."""
+        """Other gains: the same target goes on. Another controller: it holds where it is."""
         if self.robot is None:
             return
         self.controller = _controller(self.robot, self.parameters)
+        if self.parameters.controller != before.controller:
+            self._forget_targets()
         self._wire()
         self._limits = self.robot.effort_limits * self.parameters.effort_scale
         self._set_target()
 
+    def _forget_targets(self) -> None:
+        """What was wanted, and what integral action has gathered on the way there."""
+        self._target = self._aim = None
+        if isinstance(self.controller, ComputedTorque):
+            self.controller.reset()
+
     # -- inputs ---------------------------------------------------------------------------------
 
     def _on_enable(self, request: Any, response: Any) -> Any:
+        response.success = self.is_active or not request.data
+        if not response.success:
+            response.message = f"node is {self.state_label}"
+            return response
         self._enabled = bool(request.data)
         if not self._enabled:
             self._stop("disabled")
+            # whoever enables it again may have moved the arm by hand: it holds where it is then
+            self._forget_targets()
         elif self._target is None:
             self._why = "enabled, waiting for joints"
         self.get_logger().info("enabled" if self._enabled else "disabled")
-        response.success = not (self._enabled and not self.is_active)
-        response.message = "" if response.success else f"node is {self.state_label}"
         return response
 
     def _on_target(self, message: Any) -> None:
@@ -269,8 +283,15 @@ class CompensatorNode(RobotNode):
         self._set_target()
 
     def _on_aim(self, message: PoseStamped) -> None:
-        self._aim = pose_matrix(message.pose.position, message.pose.orientation)
+        aim = pose_matrix(message.pose.position, message.pose.orientation)
+        self._check_frames(message.header.frame_id, self._world)
+        self._aim, self._aim_frame = aim, message.header.frame_id
         self._set_target()
+
+    def _check_frames(self, aim: str, world: str) -> None:
+        """A pose to be at is of use only in the frame of the pose that is."""
+        if aim and world and aim != world:
+            raise ParameterError(f"target pose: is in frame {aim!r}, odom in {world!r}")
 
     def _set_target(self) -> None:
         """Tell the controller; what is missing of a target is where the robot is."""
@@ -306,6 +327,9 @@ class CompensatorNode(RobotNode):
         V = self.robot.base_group.iota_pinv @ twist_vector(message.twist.twist)
         if not np.isfinite(V).all():
             raise NonFiniteError(f"odom: NaN or infinity in the twist: {V}")
+        self._world = message.header.frame_id
+        if self._aim is not None:
+            self._check_frames(self._aim_frame, self._world)
         self._g = pose_matrix(message.pose.pose.position, message.pose.pose.orientation)
         self._V, self._base_nanos = V, nanoseconds(message.header.stamp)
 
@@ -343,8 +367,13 @@ class CompensatorNode(RobotNode):
     def _missing(self, sample: JointSample) -> str:
         """What a step lacks, empty if nothing."""
         limit = self._timeout
-        if self.get_clock().now().nanoseconds - sample.nanos > limit:
+        clock: Any = self.get_clock()
+        age = clock.now().nanoseconds - sample.nanos
+        if age > limit:
             return "joint states are old"
+        # a simulated clock comes as a topic, perhaps after what is stamped with it
+        if age < -limit and not clock.ros_time_is_active:
+            return "joint states are ahead of the clock"
         if "locked_velocity" in self._heard:
             if self._mu is None:
                 return "no locked_velocity"
@@ -432,7 +461,7 @@ class CompensatorNode(RobotNode):
     def begin(self) -> None:
         """Nothing of before counts."""
         self._why = "waiting for joints" if self._enabled else "not enabled"
-        self._target = None
+        self._forget_targets()
         self._forget()
 
     def end(self) -> None:
@@ -440,6 +469,7 @@ class CompensatorNode(RobotNode):
         self._why = "not active"
         if self.parameters.require_enable:
             self._enabled = False
+            self._forget_targets()
         self._zero()
         self.delivered(self._commands, self._thrusts, self._wrench)
 

@@ -109,14 +109,25 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
         _in("locked_velocity", "geometry_msgs/TwistStamped", "the observer's, for laws 1 and 2"),
         _in("odom", "nav_msgs/Odometry", "the observer's, where weight or the base matters"),
         _in(
-            "base_target", "geometry_msgs/PoseStamped", "computed_torque: where the base shall be"
+            "base_target",
+            "geometry_msgs/PoseStamped",
+            "computed_torque: where the base shall be, in the frame of odom",
         ),
-        _in("tool_target", "geometry_msgs/PoseStamped", "reaction: where the tool shall be"),
+        _in(
+            "tool_target",
+            "geometry_msgs/PoseStamped",
+            "reaction: where the tool shall be, in the frame of odom",
+        ),
         _out("~/commands", _ARRAY, "joint efforts in the order of `joints`"),
         _out("~/torques", "sensor_msgs/JointState", "the same by name"),
         _out("~/thrusts", _ARRAY, "computed_torque: of the rotors [N]"),
         _out("~/base_wrench", "geometry_msgs/WrenchStamped", "computed_torque: what they give"),
-        Topic("service", "~/enable", ("std_srvs/SetBool",), "allow or forbid torques"),
+        Topic(
+            "service",
+            "~/enable",
+            ("std_srvs/SetBool",),
+            "allow or forbid torques; forbidding forgets the targets",
+        ),
     ),
     "ccf_node": (
         *_ROBOT,
