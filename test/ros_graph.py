@@ -178,6 +178,12 @@ class Graph:
         except ServiceError as error:
             raise self._missed(error) from error
 
+    def send(self, kind, name, request):
+        """Ask a service for something to which no answer is expected."""
+        client = self.node.create_client(kind, name)
+        self.until(client.service_is_ready, f"service {name}")
+        client.call_async(request)
+
     def set_parameter(self, process, name, value):
         """Set a parameter; returns (successful, reason)."""
         message = Parameter(name, value=value).to_parameter_msg()

@@ -272,10 +272,9 @@ def test_requests_that_make_no_sense_leave_torques_or_zeros_but_never_an_end(ben
     setup.commands.clear()
     graph.until(lambda: setup.commands and setup.last().any(), "torque as before", each=setup.feed)
     # raises in rclpy, where nobody knows what was left half done
-    client = graph.node.create_client(SetParameters, f"{process.full_name}/set_parameters")
-    graph.until(client.service_is_ready, "set_parameters")
     unknown = Parameter(name="law", value=ParameterValue(type=99))
-    client.call_async(SetParameters.Request(parameters=[unknown]))
+    request = SetParameters.Request(parameters=[unknown])
+    graph.send(SetParameters, f"{process.full_name}/set_parameters", request)
     graph.until(lambda: not setup.last().any(), "zeros", each=setup.feed)
     assert setup.quiet(0.3) == []
     assert setup.enable(True).success

@@ -281,9 +281,7 @@ def test_no_request_of_a_client_ends_it(graph):
         "set_parameters_atomically": SetParametersAtomically,
     }
     for count, (name, kind) in enumerate(kinds.items(), 1):
-        client = graph.node.create_client(kind, f"{process.full_name}/{name}")
-        graph.until(client.service_is_ready, name)
-        client.call_async(kind.Request(parameters=[unknown]))
+        graph.send(kind, f"{process.full_name}/{name}", kind.Request(parameters=[unknown]))
         graph.until(
             lambda n=count: graph.values(process).get("count: error in a service") == str(n),
             f"report of a bad {name}",

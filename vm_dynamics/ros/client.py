@@ -84,15 +84,19 @@ def ask(
     """
     client = node.create_client(kind, name)
     end = time.monotonic() + patience
-    answers: list[Any] = []
+    asked: list[Any] = []
+
+    def answered() -> bool:
+        return any(future.done() for future in asked)
+
     try:
         wait(client.service_is_ready, end)
-        while not any(answer.done() for answer in answers):
+        while not answered():
             if (now := time.monotonic()) > end:
                 raise ServiceError(f"{name}: no answer after {patience:g} s")
-            answers.append(client.call_async(request))
-            wait(lambda: any(answer.done() for answer in answers), min(now + AGAIN, end))
-        return next(answer for answer in answers if answer.done()).result()
+            asked.append(client.call_async(request))
+            wait(answered, min(now + AGAIN, end))
+        return next(future for future in asked if future.done()).result()
     finally:
         node.destroy_client(client)
 

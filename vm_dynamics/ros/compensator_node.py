@@ -284,14 +284,9 @@ class CompensatorNode(RobotNode):
 
     def _on_aim(self, message: PoseStamped) -> None:
         aim = pose_matrix(message.pose.position, message.pose.orientation)
-        self._check_frames(message.header.frame_id, self._world)
+        _check_frames(message.header.frame_id, self._world)
         self._aim, self._aim_frame = aim, message.header.frame_id
         self._set_target()
-
-    def _check_frames(self, aim: str, world: str) -> None:
-        """A pose to be at is of use only in the frame of the pose that is."""
-        if aim and world and aim != world:
-            raise ParameterError(f"target pose: is in frame {aim!r}, odom in {world!r}")
 
     def _set_target(self) -> None:
         """Tell the controller; what is missing of a target is where the robot is."""
@@ -329,7 +324,7 @@ class CompensatorNode(RobotNode):
             raise NonFiniteError(f"odom: NaN or infinity in the twist: {V}")
         self._world = message.header.frame_id
         if self._aim is not None:
-            self._check_frames(self._aim_frame, self._world)
+            _check_frames(self._aim_frame, self._world)
         self._g = pose_matrix(message.pose.pose.position, message.pose.pose.orientation)
         self._V, self._base_nanos = V, nanoseconds(message.header.stamp)
 
@@ -501,9 +496,10 @@ class CompensatorNode(RobotNode):
             return
         self._judged = controller, period
         robot = controller.robot
-        names, inertia = robot.joint_names, shape_inertia(robot, newest.q)
-        if isinstance(controller, ComputedTorque):  # its feedback is of accelerations
-            names, inertia = (*AXES, *names), np.eye(6 + robot.n)
+        if isinstance(controller, MomentumCompensator):
+            names, inertia = robot.joint_names, shape_inertia(robot, newest.q)
+        else:  # computed torque, whose feedback is of accelerations
+            names, inertia = (*AXES, *robot.joint_names), np.eye(6 + robot.n)
         joint = shaken_joint(inertia, controller.stiffness, controller.damping, period)
         self._shaken = "" if joint is None else f"{names[joint]} at {1.0 / period:.0f} Hz"
         if self._shaken:
@@ -543,6 +539,12 @@ def _gains(name: str, items: Iterable[str], default: Array, names: tuple[str, ..
             raise UnknownJointError(f"parameter {name}", key, names)
         out[names.index(key)] = value
     return gains(f"parameter {name}", out, names)
+
+
+def _check_frames(aim: str, world: str) -> None:
+    """A pose to be at is of use only in the frame of the pose that is; empty ones are any."""
+    if aim and world and aim != world:
+        raise ParameterError(f"target pose: is in frame {aim!r}, odom in {world!r}")
 
 
 def _controller(robot: Robot, p: CompensatorParameters) -> Any:
