@@ -3,9 +3,10 @@
 
 from vm_dynamics.estimation.alpha_beta import AlphaBetaObserver
 from vm_dynamics.estimation.differentiated_pose import DifferentiatedPose
+from vm_dynamics.estimation.estimate import Status
 from vm_dynamics.estimation.invariant_ekf import InvariantEkf
 from vm_dynamics.estimation.lie_group import LieGroupObserver
-from vm_dynamics.estimation.observer import Observer, Status
+from vm_dynamics.estimation.observer import Observer
 
 OBSERVERS: dict[str, type[Observer]] = {
     "lie_group": LieGroupObserver,

@@ -1,425 +1,403 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled entry points of the observers: events into the history, estimates out of it.
+"""Compiled parts of the observers: the joint data of a sample, motion, flow of the errors.
 
-Events are kept in the order of their stamps, each with the estimate right after it. One that comes
-late goes to its place, and what follows it is worked through again; so the estimate does not
-depend on the order in which the events came.
+All in frame {1} and in six dimensions, twists [v; w]. A base group enters by its inclusion
+``iota``, shape (6, b), and the projector ``iota iota^+``, transposed, of forces on those that it
+feels, shape (6, 6). Momenta m have their moments about the centre of mass, or the origin of {1}.
 """
 
-import math
+import numpy as np
 
-from vm_dynamics.dynamics._entry import entry, jit
-from vm_dynamics.dynamics._hybrid_kernels import factor_positive, is_rigid
-from vm_dynamics.dynamics._kernels import BAD_INPUT
-from vm_dynamics.estimation._correction_kernels import apply
-from vm_dynamics.estimation._covariance_kernels import covariance_of, joint_noise
-from vm_dynamics.estimation._layout import (
-    ALIVE,
-    BIAS,
-    CONN,
-    COUNT,
-    DATA,
-    DIFFERENTIATED,
-    EKF,
-    EXTERNAL,
-    FUTURE,
-    GAP,
-    HAS_JOINTS,
-    HEAD,
-    JOINTS,
-    KIND,
-    LATE,
-    LEAD,
-    LIE_GROUP,
-    LIFT,
-    MALFORMED,
-    MB,
-    MEMORY,
-    METHOD,
-    NEWEST,
-    NIS,
-    NOTHING,
-    ORDER,
-    POSE,
-    POSE_COV,
-    READING_COV,
-    REPEATED,
-    SHAPE,
-    SPACING,
-    STAMP,
-    STARTED,
-    STRANGE,
-    T_POSE,
-    TRIM,
-    VERDICT,
-    WRENCH,
-    XI,
-    B,
-    F,
-    G,
-    H,
-    N,
-)
-from vm_dynamics.estimation._motion_kernels import advance, transported, write_error
-from vm_dynamics.estimation._shape_kernels import (
-    Book,
-    blend,
-    folded,
-    full_size,
-    multiply,
-    small,
-    times,
-    vector,
-    view,
-    within,
-    write_shape,
-    write_turning,
-)
+from vm_dynamics.compiled import entry, jit
+from vm_dynamics.dynamics._coriolis_kernels import coadjoint
+from vm_dynamics.dynamics._general_kernels import times
+from vm_dynamics.dynamics._hybrid_kernels import factor_positive, solve_factored
+from vm_dynamics.dynamics._kernels import BAD_INPUT, project_square
+from vm_dynamics.dynamics._kinematics_kernels import compose
+from vm_dynamics.lie._kernels import se3_exp
 
-# Stamps that do not fit the clock are errors; so many joint samples in a row mean a new clock.
-CLOCK_PATIENCE = 10
-# Nothing that comes is larger, in SI units, and no estimate is; both are far from overflow.
+# Nothing that comes is larger, in SI units, and no estimate is; all are far from overflow.
 LARGEST = 1e12
 HUGE = 1e18
-BOOK = "f8[:,::1], f8[::1], f8[::1], f8[:,::1], i8[::1], f8[:,::1]"
-
-
-# -- history ------------------------------------------------------------------------------------
+HUGE_VARIANCE = 1e60
 
 
 @jit
-def slot_at(index, i):
-    """Number of the row of the i-th oldest event; the ring's length is a power of two."""
-    return index[ORDER + ((index[HEAD] + i) & (index.size - ORDER - 1))]
-
-
-@jit
-def is_closed(book):
-    """Whether the oldest event builds on one that is gone, so that none can come before it."""
-    index = book.index
-    if index[COUNT] == 0:
-        return False
-    oldest = book.rows[slot_at(index, 0)]
-    full = index[COUNT] == index.size - ORDER
-    return full or (oldest[ALIVE] != 0.0 and oldest[VERDICT] != STARTED)
-
-
-@jit
-def claim(book, stamp, kind):
-    """Make room for an event at its place among the others; -1 if there is none for it."""
-    index, rows = book.index, book.rows
-    mask = index.size - ORDER - 1
-    count = at = index[COUNT]
-    while at > 0:
-        other = rows[slot_at(index, at - 1)]
-        if other[STAMP] < stamp or (other[STAMP] == stamp and other[KIND] < kind):
-            break
-        if other[STAMP] == stamp and other[KIND] == kind:
-            index[REPEATED] += 1
-            return -1
-        at -= 1
-    full = count == mask + 1
-    # when full, the second oldest builds on what leaves now
-    if (at == 0 and is_closed(book)) or (full and at == 1):
-        index[LATE] += 1
-        return -1
-    slot = count
-    if full:
-        slot = slot_at(index, 0)
-        index[HEAD] = (index[HEAD] + 1) & mask
-        at -= 1
-        count -= 1
-    for i in range(count, at, -1):
-        index[ORDER + ((index[HEAD] + i) & mask)] = slot_at(index, i - 1)
-    index[ORDER + ((index[HEAD] + at) & mask)] = slot
-    index[COUNT] = count + 1
-    row = rows[slot]
-    row[STAMP] = stamp
-    row[KIND] = kind
-    row[VERDICT] = NOTHING
-    return at
-
-
-@folded
-def settle(book, at):
-    """Work through the events from number ``at`` on, and those that a joint sample changes.
-
-    Each inherits the estimate of the one before it, moves it on, and takes in what came.
-    """
-    index, rows = book.index, book.rows
-    data, b = int(book.tune[DATA]), int(book.tune[B])
-    count = index[COUNT]
-    start = first_changed(book, at)
-    left = joints_before(book, start)
-    ahead = start
-    for i in range(start, count):
-        row = rows[slot_at(index, i)]
-        t = row[STAMP]
-        ahead = max(ahead, i)
-        while ahead < count and rows[slot_at(index, ahead), KIND] != JOINTS:
-            ahead += 1
-        right = slot_at(index, ahead) if ahead < count else -1
-        lost = interrupted(book, t, left, right)
-        before = rows[slot_at(index, max(i - 1, 0))]
-        for c in range(ALIVE, data):
-            row[c] = before[c] if i > 0 else 0.0
-        if lost:
-            row[ALIVE] = 0.0
-        elif row[ALIVE] != 0.0:
-            if left >= 0 and right >= 0:
-                row[SPACING] = rows[right, STAMP] - rows[left, STAMP]
-            advance(book, row, before[STAMP], t, left, right)
-        verdict = NOTHING
-        if row[KIND] == JOINTS:
-            row[TRIM : TRIM + 6] = 0.0
-            left = right
-        elif row[KIND] == WRENCH:
-            for c in range(b):
-                row[F + c] = row[data + c]
-        elif not lost:
-            verdict = apply(book, row, left, right)
-        index[int(row[VERDICT])] -= 1
-        index[verdict] += 1
-        row[VERDICT] = verdict
-        if row[ALIVE] != 0.0 and not within(row[G:MEMORY], HUGE):
-            row[ALIVE] = 0.0
-
-
-@jit
-def first_changed(book, at):
-    """Number of the first event that event ``at`` changes: joints change all since the last."""
-    index, rows = book.index, book.rows
-    if rows[slot_at(index, at), KIND] != JOINTS:
-        return at
-    start = at
-    while start > 0 and rows[slot_at(index, start - 1), KIND] != JOINTS:
-        start -= 1
-    return 1 if start == 0 and at > 0 and is_closed(book) else start
-
-
-@jit
-def joints_before(book, i):
-    """Row of the last joint sample before event i, -1 if there is none."""
-    for k in range(i - 1, -1, -1):
-        if book.rows[slot_at(book.index, k), KIND] == JOINTS:
-            return slot_at(book.index, k)
-    return -1
-
-
-@jit
-def interrupted(book, t, left, right):
-    """Whether nothing is known of the joints at time t."""
-    rows, gap = book.rows, book.tune[GAP]
-    if left < 0 and right < 0:
-        return True
-    if left < 0:
-        return rows[right, STAMP] - t > gap
-    if right < 0:
-        return t - rows[left, STAMP] > gap
-    return rows[right, STAMP] - rows[left, STAMP] > gap
-
-
-# -- events -------------------------------------------------------------------------------------
-
-
-@jit
-def keeps_time(book, stamp):
-    """Whether a joint sample's stamp fits the clock; if many in a row do not, a new one begins."""
-    index, tune = book.index, book.tune
-    if index[HAS_JOINTS] == 0:
-        return True
-    ahead = stamp > tune[NEWEST] + tune[GAP]
-    behind = is_closed(book) and stamp < book.rows[slot_at(index, 0), STAMP]
-    if not (ahead or behind):
-        index[STRANGE] = 0
-        return True
-    index[FUTURE if ahead else LATE] += 1
-    index[STRANGE] += 1
-    if index[STRANGE] < CLOCK_PATIENCE:
-        return False
-    index[COUNT] = index[HEAD] = index[STRANGE] = index[HAS_JOINTS] = 0
-    return True
-
-
-@jit
-def is_covariance(a, factor):
-    """Whether a matrix is symmetric to rounding and positive definite."""
-    m = a.shape[0]
-    for i in range(m):
-        for j in range(m):
-            if not abs(a[i, j] - a[j, i]) <= 1e-9 * (abs(a[i, i]) + abs(a[j, j])):
-                return False
-            factor[i, j] = a[i, j]
-    factor_positive(factor, m)
-    for i in range(m):
-        if not (factor[i, i] > 0.0 and math.isfinite(factor[i, i])):
+def within(x, limit):
+    """Whether all of a vector is no larger than a limit, and no NaN."""
+    for i in range(x.size):
+        if not abs(x[i]) <= limit:
             return False
     return True
 
 
 @jit
-def is_good(book, kind, stamp, value, other, covariance):
-    """Whether an event holds sensible numbers, a pose that is one, a covariance that is one."""
-    if not (math.isfinite(stamp) and within(value, LARGEST) and within(other, LARGEST)):
-        return False
-    if kind == JOINTS or kind == WRENCH:
-        return True
-    if kind == POSE:
-        g = view(value, 0, 4, 4)
-        if g[3, 0] != 0.0 or g[3, 1] != 0.0 or g[3, 2] != 0.0 or g[3, 3] != 1.0:
-            return False
-        if not is_rigid(g):
-            return False
-    m = covariance.shape[0]
-    return is_covariance(covariance, view(book.desk[SHAPE], 0, m, m))
+def multiply(a, b, out):
+    """Out = a b, matrices of six rows and columns."""
+    for i in range(6):
+        for j in range(6):
+            total = 0.0
+            for k in range(6):
+                total += a[i, k] * b[k, j]
+            out[i, j] = total
 
 
-@entry(f"void({BOOK}, i8, f8, f8[::1], f8[::1], f8[:,::1])")
-def event(model, fluid, tune, rows, index, desk, kind, stamp, value, other, covariance):
-    """Whatever comes: joints, a base wrench, a gyroscope's reading, a velocity or a pose.
+@jit
+def turned_back(g, x):
+    """diag(R, R)^T x of the rotation of a pose, as six scalars."""
+    return (
+        g[0, 0] * x[0] + g[1, 0] * x[1] + g[2, 0] * x[2],
+        g[0, 1] * x[0] + g[1, 1] * x[1] + g[2, 1] * x[2],
+        g[0, 2] * x[0] + g[1, 2] * x[1] + g[2, 2] * x[2],
+        g[0, 0] * x[3] + g[1, 0] * x[4] + g[2, 0] * x[5],
+        g[0, 1] * x[3] + g[1, 1] * x[4] + g[2, 1] * x[5],
+        g[0, 2] * x[3] + g[1, 2] * x[4] + g[2, 2] * x[5],
+    )
 
-    One entry point for all, for the whole observer is compiled with it.
+
+# -- a joint sample -------------------------------------------------------------------------------
+
+
+@entry(
+    "b1(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8, f8[::1], f8[::1],"
+    " f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1], f8[::1])"
+)
+def write_shape(rigid, mass, iota, projector, about, q, qd, xi, com, lift, M_b, A, q_out, qd_out):
+    """All that a joint sample decides; False if it holds no sensible numbers.
 
     Args:
-        model: and the next five, see ``_layout``.
-        fluid: the same.
-        tune: the same.
-        rows: the same.
-        index: the same.
-        desk: the same.
-        kind: which of them.
-        stamp: [s].
-        value: q; F; w; v and its axes (1 for the world's); or a pose's 16 numbers.
-        other: qd for joints, else nothing.
-        covariance: of a pose, shape (b, b), or a reading, (3, 3).
+        rigid: mass matrix of the bodies on SE(3), shape (6 + n, 6 + n).
+        mass: the same with added mass, where there is a fluid.
+        iota: inclusion of the base group, shape (6, b).
+        projector: of forces on those that the group feels, shape (6, 6).
+        about: 1 for moments of the momentum about the centre of mass, 0 about the origin.
+        q: shape (n,).
+        qd: shape (n,).
+        xi: the twist iota A qd, shape (6,).
+        com: centre of mass, shape (3,).
+        lift: from a momentum to the twist iota mu of the locked velocity, shape (6, 6).
+        M_b: locked inertia, shape (b, b).
+        A: connection, shape (b, n).
+        q_out: q again.
+        qd_out: qd again.
     """
-    if kind == JOINTS and (value.size != int(tune[N]) or other.size != value.size):
+    b, n = A.shape
+    if q.size != n or qd.size != n:
         raise ValueError(BAD_INPUT)
-    book = Book(model, fluid, tune, rows, index, desk)
-    if not is_good(book, kind, stamp, value, other, covariance):
-        index[MALFORMED] += 1
-        return
-    if kind == JOINTS:
-        if not keeps_time(book, stamp):
-            return
-    elif index[HAS_JOINTS] != 0 and stamp > tune[NEWEST] + tune[LEAD]:
-        index[FUTURE] += 1
-        return
-    at = claim(book, stamp, kind)
-    if at < 0:
-        return
-    row = rows[slot_at(index, at)]
-    if kind == JOINTS:
-        if index[HAS_JOINTS] == 0 or stamp > tune[NEWEST]:
-            tune[NEWEST] = stamp
-            index[HAS_JOINTS] = 1
-        write_shape(book, row, value, other)
-    else:
-        data = int(tune[DATA])
-        m = covariance.shape[0]
-        where = data + (POSE_COV if kind == POSE else READING_COV)
-        for c in range(value.size):
-            row[data + c] = value[c]
-        for i in range(m):
-            for j in range(m):
-                row[where + i * m + j] = covariance[i, j]
-    settle(book, at)
-
-
-# -- estimates ----------------------------------------------------------------------------------
+    if not (within(q, LARGEST) and within(qd, LARGEST)):
+        return False
+    com[0] = rigid[1, 5] / rigid[0, 0]
+    com[1] = rigid[2, 3] / rigid[0, 0]
+    com[2] = rigid[0, 4] / rigid[0, 0]
+    project_square(iota, mass, M_b)
+    # rows of iota M_b^-1, and A^T = M_bq^T iota M_b^-1
+    factor = np.empty((b, b))
+    half = np.empty((6, b))
+    for i in range(b):
+        for j in range(b):
+            factor[i, j] = M_b[i, j]
+    factor_positive(factor, b)
+    for c in range(6):
+        for i in range(b):
+            half[c, i] = iota[c, i]
+        solve_factored(factor, half[c], b)
+    locked = np.zeros(b)
+    for j in range(n):
+        q_out[j] = q[j]
+        qd_out[j] = qd[j]
+        for i in range(b):
+            total = 0.0
+            for c in range(6):
+                total += half[c, i] * mass[6 + j, c]
+            A[i, j] = total
+            locked[i] += total * qd[j]
+    for c in range(6):
+        xi[c] = 0.0
+        for i in range(b):
+            xi[c] += iota[c, i] * locked[i]
+    write_lift(iota, projector, half, about * com[0], about * com[1], about * com[2], lift)
+    return True
 
 
 @jit
-def newest_shape(book):
-    """Blend the joint data at the newest event and return its row, or -1 if none is alive."""
-    index, rows = book.index, book.rows
-    last = index[COUNT] - 1
-    if last < 0 or rows[slot_at(index, last), ALIVE] == 0.0:
-        return -1
-    for i in range(last, -1, -1):
-        slot = slot_at(index, i)
-        if rows[slot, KIND] == JOINTS:
-            blend(book, slot, -1, rows[slot, STAMP], full_size(book))
-            return slot_at(index, last)
-    return -1
+def write_lift(iota, projector, half, x, y, z, out):
+    """Iota half^T X^-1 projector, half = iota M_b^-1, X the shift of moments to (x, y, z)."""
+    row = np.empty(6)
+    b = half.shape[1]
+    for i in range(6):
+        for c in range(6):
+            row[c] = half[c, i] if b == 6 else 0.0  # iota of SE(3) is 1
+            if b < 6:
+                for k in range(b):
+                    row[c] += iota[i, k] * half[c, k]
+        row[0] += row[4] * z - row[5] * y
+        row[1] += row[5] * x - row[3] * z
+        row[2] += row[3] * y - row[4] * x
+        for j in range(6):
+            out[i, j] = row[j]
+        if b < 6:
+            for j in range(6):
+                out[i, j] = 0.0
+                for c in range(6):
+                    out[i, j] += row[c] * projector[c, j]
 
 
-@entry(f"void({BOOK}, f8[:,::1])")
-def read(model, fluid, tune, rows, index, desk, out):
-    """The newest estimate into ``out``, shape (7, 16), zeros while there is none.
+@entry("void(f8[::1], f8[::1], f8, f8[::1])")
+def blend(left, right, weight, out):
+    """Numbers between two samples: out = left + weight (right - left)."""
+    for i in range(out.size):
+        out[i] = left[i] + weight * (right[i] - left[i])
 
-    Rows: pose; V; mu; h; stamp, stamp of the last pose used, NIS, whether alive; bias; external
-    wrench.
+
+# -- forces and motion ----------------------------------------------------------------------------
+
+
+@jit
+def push(shift, com, weight, wrenches, projector, g, out):
+    """All that pushes a robot in the dry, on the momentum, shape (6,).
+
+    Args:
+        shift: the point that moments are about, shape (3,).
+        com: centre of mass, shape (3,).
+        weight: mass times the acceleration of free fall in the world, shape (3,).
+        wrenches: row 0 on {1} along its axes, row 1 along the world's, shape (2, 6).
+        projector: of forces on those that the group feels, shape (6, 6).
+        g: pose of the base, shape (4, 4).
+        out: the force.
     """
-    book = Book(model, fluid, tune, rows, index, desk)
-    out[:, :] = 0.0
-    last = index[COUNT] - 1
-    if last >= 0:
-        newest = rows[slot_at(index, last)]
-        out[4, 0], out[4, 1], out[4, 2] = newest[STAMP], newest[T_POSE], newest[NIS]
-    for c in range(4):
-        out[0, 5 * c] = 1.0
-    slot = newest_shape(book)
-    if slot < 0:
-        return
-    out[4, 3] = 1.0
-    row = rows[slot]
-    b = int(tune[B])
-    shape = desk[SHAPE]
-    V, mu, h = out[1, :b], out[2, :b], out[3, :b]
-    state = row[H : H + b]
-    for c in range(16):
-        out[0, c] = row[G + c]
-    if tune[METHOD] == LIE_GROUP:
-        eta = view(vector(book, 11, 16), 0, 4, 4)
-        write_error(book, row, eta)
-        transported(book, eta, state, mu)
-    elif tune[METHOD] == DIFFERENTIATED:
-        for i in range(b):
-            mu[i] = state[i] + shape[XI + i]
-    else:
-        times(view(shape, LIFT, b, b), state, mu)
-    times(view(shape, MB, b, b), mu, h)
-    for i in range(b):
-        V[i] = mu[i] - shape[XI + i] + row[TRIM + i]
-        out[6, i] = row[EXTERNAL + i]
+    x = np.empty(6)
+    turned = turned_back(g, wrenches[1])
+    down = turned_back(g, (weight[0], weight[1], weight[2], 0.0, 0.0, 0.0))
+    # minus the moment that the weight loses by a shift to the origin
+    moment = coadjoint((com[0], com[1], com[2], 0.0, 0.0, 0.0), down)
+    for i in range(6):
+        x[i] = turned[i] + down[i] - moment[i]
+    times(projector, x, out)
+    for i in range(6):
+        out[i] += wrenches[0, i]
+    moved = coadjoint((shift[0], shift[1], shift[2], 0.0, 0.0, 0.0), out)
+    for i in range(6):
+        x[i] = out[i] + moved[i]
+    times(projector, x, out)
+
+
+@jit
+def velocity(lift, xi, m, out):
+    """Twist of the base, iota V = lift m - iota A qd, shape (6,)."""
+    times(lift, m, out)
+    for i in range(6):
+        out[i] -= xi[i]
+
+
+@jit
+def turn(xi, lift, force, g, m, dt, g_out, m_out, V):
+    """Move for a time dt: ``dg/dt = g V``, both halves of m turn with the base; half the force.
+
+    V is that in the middle of the step. The half of the force's push that belongs to the end of
+    the step is left to the caller, who knows the force there.
+    """
+    x = np.empty(6)
+    factor = np.empty((4, 4))
+    velocity(lift, xi, m, V)
+    turning = coadjoint((0.0, 0.0, 0.0, V[3], V[4], V[5]), m)
+    for i in range(6):
+        x[i] = m[i] + 0.5 * dt * (turning[i] + force[i])
+    velocity(lift, xi, x, V)
+    for i in range(6):
+        x[i] = dt * V[i]
+    se3_exp(x, factor)
+    compose(g, factor, g_out)
+    for i in range(6):
+        x[i] = m[i] + 0.5 * dt * force[i]
+    turned = turned_back(factor, x)
+    for i in range(6):
+        m_out[i] = turned[i]
+
+
+@entry(
+    "b1(f8[::1], f8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1],"
+    " f8[:,::1], f8[::1], f8, f8[:,::1], f8[::1])"
+)
+def move(shift, xi, lift, com, weight, wrenches, projector, g, m, dt, g_out, m_out):
+    """One step of pose and momentum in the dry; False when the numbers are beyond reason.
+
+    Arguments as in :func:`push` and :func:`write_shape`; from (g, m) to (g_out, m_out).
+    """
+    force = np.zeros(6)
+    V = np.empty(6)
+    is_pushed = not (within(wrenches[0], 0.0) and within(wrenches[1], 0.0) and within(weight, 0.0))
+    if is_pushed:
+        push(shift, com, weight, wrenches, projector, g, force)
+    turn(xi, lift, force, g, m, dt, g_out, m_out, V)
+    if is_pushed:
+        push(shift, com, weight, wrenches, projector, g_out, force)
+        for i in range(6):
+            m_out[i] += 0.5 * dt * force[i]
+    return within(m_out, HUGE) and within(g_out[0], HUGE) and within(g_out[1], HUGE)
+
+
+@entry("void(f8[::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1])")
+def dry_force(shift, com, weight, wrenches, projector, g, out):
+    """:func:`push` by itself."""
+    push(shift, com, weight, wrenches, projector, g, out)
+
+
+@entry("void(f8[::1], f8[:,::1], f8[::1], f8[:,::1], f8[::1], f8, f8[:,::1], f8[::1], f8[::1])")
+def half_move(xi, lift, force, g, m, dt, g_out, m_out, V):
+    """:func:`turn` by itself, for forces that the caller works out."""
+    turn(xi, lift, force, g, m, dt, g_out, m_out, V)
+
+
+# -- flow of the errors ---------------------------------------------------------------------------
+
+
+@jit
+def write_error_rate(xi, lift, m, out):
+    """Rate of eps by eps without its turning: ``W T_m eps - [v x eps_w; 0]``, shape (6, 6)."""
+    V = np.empty(6)
+    velocity(lift, xi, m, V)
+    for i in range(6):
+        for c in range(3):
+            d, e = (c + 1) % 3, (c + 2) % 3
+            out[i, c] = 0.0
+            # a^T x^ = (a x x)^T, by halves
+            out[i, 3 + c] = lift[i, d] * m[e] - lift[i, e] * m[d]
+            out[i, 3 + c] += lift[i, 3 + d] * m[3 + e] - lift[i, 3 + e] * m[3 + d]
+    out[0, 4] += V[2]
+    out[0, 5] -= V[1]
+    out[1, 3] -= V[2]
+    out[1, 5] += V[0]
+    out[2, 3] += V[1]
+    out[2, 4] -= V[0]
+
+
+@jit
+def mean_of_ends(Q, first, last, dt, work, out):
+    """Dt (first + Q last Q^T) / 2, all (6, 6)."""
+    multiply(Q, last, work)
+    for i in range(6):
+        for j in range(6):
+            total = first[i, j]
+            for k in range(6):
+                total += work[i, k] * Q[j, k]
+            out[i, j] = 0.5 * dt * total
+
+
+@entry(
+    "void(f8[:,::1], f8[::1], f8[:,::1], f8[::1], f8[:,::1], f8[::1], f8[:,::1], f8[::1], f8,"
+    " f8[:,::1])"
+)
+def flow(g0, xi0, lift0, m0, g, xi, lift, m, dt, out):
+    """How (eps, zeta) move in a time dt without forces, shape (12, 12).
+
+    The flow is integrated along the axes where the base stood before: there zeta is constant, and
+    of -ad_V eps the turning is gone. With Q the turn since then, J and W the means of the rates at
+    both ends, Z = J dt:
+    ``eps = Q^T ((1 + Z + Z^2 / 2) eps_0 + (1 + Z / 2) W dt zeta_0)`` and ``zeta = Q^T zeta_0``.
+    """
+    Q = np.zeros((6, 6))
+    first = np.empty((6, 6))
+    last = np.empty((6, 6))
+    Z = np.empty((6, 6))
+    W = np.empty((6, 6))
+    work = np.empty((6, 6))
     for i in range(3):
-        out[5, i] = row[BIAS + i]
+        for j in range(3):
+            total = g0[0, i] * g[0, j] + g0[1, i] * g[1, j] + g0[2, i] * g[2, j]
+            Q[i, j] = Q[3 + i, 3 + j] = total
+    write_error_rate(xi0, lift0, m0, first)
+    write_error_rate(xi, lift, m, last)
+    mean_of_ends(Q, first, last, dt, work, Z)
+    mean_of_ends(Q, lift0, lift, dt, work, W)
+    multiply(Z, Z, first)
+    multiply(Z, W, last)
+    for i in range(6):
+        for j in range(6):
+            first[i, j] = (1.0 if i == j else 0.0) + Z[i, j] + 0.5 * first[i, j]
+            last[i, j] = W[i, j] + 0.5 * last[i, j]
+    for i in range(6):
+        for j in range(6):
+            upper = right = 0.0
+            for k in range(6):
+                upper += Q[k, i] * first[k, j]
+                right += Q[k, i] * last[k, j]
+            out[i, j] = upper
+            out[i, 6 + j] = right
+            out[6 + i, j] = 0.0
+            out[6 + i, 6 + j] = Q[j, i]
 
 
-@entry(f"void({BOOK}, f8[:,::1], f8[:,::1])")
-def read_covariance(model, fluid, tune, rows, index, desk, inner, out):
-    """Covariance of the error state, (d, d), and of (pose error, twist error), (2b, 2b).
+@jit
+def write_momentum_matrix(iota, pinv, M_b, point, out):
+    """Momentum about a point for a locked velocity: M_b with its moments shifted, shape (b, b)."""
+    six = np.empty(6)
+    for j in range(M_b.shape[0]):
+        for c in range(6):
+            six[c] = 0.0
+            for i in range(M_b.shape[0]):
+                six[c] += pinv[i, c] * M_b[i, j]
+        moved = coadjoint((point[0], point[1], point[2], 0.0, 0.0, 0.0), six)
+        for i in range(M_b.shape[0]):
+            total = 0.0
+            for c in range(6):
+                total += iota[c, i] * (six[c] + moved[c])
+            out[i, j] = total
 
-    The error of the twist is ``W (T_m eps + zeta) + A n``, n the noise of the joints' velocities.
+
+@jit
+def add_product(factor, a, middle, out, at):
+    """Add factor a middle a^T to the block of ``out`` that begins at (at, at)."""
+    rows, columns = a.shape
+    half = np.zeros((rows, columns))
+    for i in range(rows):
+        for k in range(columns):
+            for j in range(columns):
+                half[i, j] += factor * a[i, k] * middle[k, j]
+    for i in range(rows):
+        for j in range(rows):
+            total = 0.0
+            for k in range(columns):
+                total += half[i, k] * a[j, k]
+            out[at + i, at + j] += total
+
+
+@entry(
+    "b1(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1], f8[:,::1], f8[:,::1],"
+    " f8[:,::1], f8[:,::1], f8, f8, f8[:,::1])"
+)
+def propagate(
+    Phi, P, iota, pinv, M_b, point, A, joint_noise, disturbance, walks, spacing, dt, out
+):
+    """Covariance after a step: ``Phi P Phi^T`` and noise; False if it can be none.
+
+    Args:
+        Phi: of the step, shape (d, d).
+        P: before it, the same.
+        iota: inclusion of the base group, shape (6, b).
+        pinv: its pseudo-inverse, shape (b, 6).
+        M_b: locked inertia, shape (b, b).
+        point: that moments of the momentum are about, shape (3,).
+        A: connection, shape (b, n).
+        joint_noise: covariance of the joints' velocities, shape (n, n).
+        disturbance: of the locked velocity, a second, shape (b, b).
+        walks: of what is estimated besides, a second, shape (d, d).
+        spacing: of the joint samples [s].
+        dt: [s].
+        out: P after the step.
     """
-    book = Book(model, fluid, tune, rows, index, desk)
-    inner[:, :] = 0.0
-    out[:, :] = 0.0
-    slot = newest_shape(book)
-    if slot < 0 or tune[METHOD] != EKF:
-        return
-    row = rows[slot]
-    b, n = int(tune[B]), int(tune[N])
-    inner[:, :] = covariance_of(book, row)
-    shape = desk[SHAPE]
-    lift = view(shape, LIFT, b, b)
-    A = view(shape, CONN, b, n)
-    turning, tilt, noise = small(book, 0), small(book, 1), small(book, 2)
-    write_turning(book, row[H : H + b], turning)
-    multiply(lift, turning, tilt)
-    joint_noise(book, A, A, noise)
-    for i in range(b):
-        for j in range(b):
-            out[i, j] = inner[i, j]
-            cross = 0.0
-            total = noise[i, j]
-            for k in range(b):
-                cross += inner[i, k] * tilt[j, k] + inner[i, b + k] * lift[j, k]
-                for l in range(b):
-                    total += tilt[i, k] * (inner[k, l] * tilt[j, l] + inner[k, b + l] * lift[j, l])
-                    total += lift[i, k] * (
-                        inner[b + k, l] * tilt[j, l] + inner[b + k, b + l] * lift[j, l]
-                    )
-            out[i, b + j] = out[b + j, i] = cross
-            out[b + i, b + j] = total
+    b = M_b.shape[0]
+    M = np.empty((b, b))
+    for i in range(out.shape[0]):
+        for j in range(out.shape[0]):
+            out[i, j] = 0.0
+    add_product(1.0, Phi, P, out, 0)
+    add_product(spacing * dt, A, joint_noise, out, 0)
+    write_momentum_matrix(iota, pinv, M_b, point, M)
+    add_product(dt, M, disturbance, out, b)
+    is_possible = True
+    for i in range(out.shape[0]):
+        for j in range(i + 1):
+            mean = 0.5 * (out[i, j] + out[j, i]) + dt * walks[i, j]
+            out[i, j] = out[j, i] = mean
+        is_possible = is_possible and 0.0 < out[i, i] <= HUGE_VARIANCE
+    return is_possible

@@ -6,8 +6,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from vm_dynamics.estimation import _layout as at
-from vm_dynamics.estimation.observer import Observer, pair, positive
+from vm_dynamics.compiled import EntryPoint
+from vm_dynamics.estimation.checks import pair, positive
+from vm_dynamics.estimation.estimate import Estimate, Measurement, plain_nis, straightened
+from vm_dynamics.estimation.history import Verdict
+from vm_dynamics.estimation.observer import Observer
+from vm_dynamics.estimation.shape import Shape
+from vm_dynamics.lie import se3
+from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
 LEAST_BANDWIDTH = 0.4  # [rad/s], below which it would hardly correct
@@ -29,8 +35,6 @@ class AlphaBetaObserver(Observer):
         options: those of every :class:`Observer`.
     """
 
-    _method = at.ALPHA_BETA
-
     def __init__(
         self,
         robot: Robot,
@@ -48,4 +52,34 @@ class AlphaBetaObserver(Observer):
                 LEAST_BANDWIDTH, math.sqrt(positive("disturbance", disturbance) / noise)
             )
         self.bandwidth = positive("bandwidth", bandwidth)
-        self._tune[at.BANDWIDTH] = self.bandwidth
+
+    def _entries(self) -> list[EntryPoint]:
+        return [*super()._entries(), *self._motion.entries]
+
+    def _predict(self, estimate: Estimate, shape: Shape, dt: float) -> tuple[Array, Array] | None:
+        return self._motion.step(shape, estimate.wrenches, estimate.g, estimate.m, dt)
+
+    def _push(self, shape: Shape, mu: Array) -> Array:
+        """Momentum, shape (6,), that a change of the locked velocity by mu, shape (b,), means."""
+        return self._pinv.T @ self._shapes.shift(shape) @ shape.M_b @ mu
+
+    def _begin(self, estimate: Estimate, t: float, pose: Measurement, shape: Shape) -> Estimate:
+        return self._begun(estimate, t, pose.value, self._push(shape, self._mu_0), None)
+
+    def _correct_with_pose(
+        self, estimate: Estimate, t: float, pose: Measurement, shape: Shape
+    ) -> tuple[Estimate, Verdict]:
+        T = t - estimate.t_pose
+        z = math.exp(-self.bandwidth * T)
+        alpha, beta = 1.0 - z * z, (1.0 - z) * (1.0 - z)
+        e = self._pose_error(estimate.g, pose.value)
+        corrected = estimate._replace(
+            g=straightened(estimate.g @ se3.exp(alpha * (self._iota @ e))),
+            m=estimate.m + beta / T * self._push(shape, e),
+            t_pose=t,
+            nis=plain_nis(e, pose.covariance),
+        )
+        return corrected, Verdict.USED
+
+    def _locked_velocity(self, estimate: Estimate, shape: Shape) -> Array:
+        return self._pinv @ shape.lift @ estimate.m

@@ -11,14 +11,38 @@ from typing import Any
 
 import numpy as np
 
+from vm_dynamics.compiled import EntryPoint
+from vm_dynamics.dynamics._kinematics_kernels import link_jacobian
 from vm_dynamics.errors import ParameterError, UnknownNameError
-from vm_dynamics.estimation import _kernels
-from vm_dynamics.estimation import _layout as at
-from vm_dynamics.estimation.observer import Observer, numbers, pair, positive
-from vm_dynamics.lie.se3 import Array
+from vm_dynamics.estimation.checks import (
+    gates,
+    is_covariance,
+    is_moderate,
+    numbers,
+    pair,
+    positive,
+    reading_noise,
+    variances,
+)
+from vm_dynamics.estimation.covariance import (
+    Belief,
+    Covariance,
+    Innovation,
+    corrected,
+    innovation,
+    is_possible,
+)
+from vm_dynamics.estimation.estimate import LARGEST_NIS, Estimate, Measurement, straightened
+from vm_dynamics.estimation.history import Event, Kind, Verdict
+from vm_dynamics.estimation.observer import ROUNDING, Observer
+from vm_dynamics.estimation.shape import Shape
+from vm_dynamics.lie import se3
+from vm_dynamics.lie.se3 import Array, hat3
 from vm_dynamics.robot import Robot
 
 AXES = ("body", "world")
+WIDENING = 3.0  # of the start's deviation, each time that it was too narrow
+WIDEST = 8
 
 
 class InvariantEkf(Observer):
@@ -58,8 +82,6 @@ class InvariantEkf(Observer):
         UnknownLinkError: the robot has no such link.
     """
 
-    _method = at.EKF
-
     def __init__(
         self,
         robot: Robot,
@@ -80,41 +102,36 @@ class InvariantEkf(Observer):
         covariance_period: float = 0.01,
         **options: Any,
     ) -> None:
-        super().__init__(robot, **options)
-        tune, b = self._tune, robot.b
-        tune[at.COV_PERIOD] = positive("covariance_period", covariance_period)
-        tune[at.PATIENCE] = positive("patience", patience)
-        tune[[at.GATE_POSE, at.GATE_READING]] = _gates(gate, (b, 3))
-        tune[at.QD_VARIANCE : at.QD_VARIANCE + robot.n] = _variances(
-            joint_velocity_deviation, robot.n
-        )
-        self._put(at.Q_MU, self.coordinates("disturbance", disturbance))
-        self._put(at.START_MU, self.coordinates("start_deviation", start_deviation))
-        d = 2 * b
         self.gyro_link = gyro_link
+        if external_wrench is not None and external_wrench not in AXES:
+            raise UnknownNameError("external_wrench", external_wrench, AXES)
         if gyro_link is not None:
-            frame = robot.link_frame(gyro_link)
-            tune[at.GYRO_BODY] = frame.body
-            self._put(at.GYRO_ROTATION, np.ascontiguousarray(frame.pose[:3, :3]))
-            tune[at.BIAS_START] = positive("gyro_bias_deviation", gyro_bias_deviation) ** 2
-            tune[at.BIAS_WALK] = positive("gyro_bias_walk", gyro_bias_walk) ** 2
-            tune[at.BIAS_AT] = d
-            d += 3
+            robot.link_frame(gyro_link)  # raises if there is none
         self.external_axes = external_wrench
-        if external_wrench is not None:
-            if external_wrench not in AXES:
-                raise UnknownNameError("external_wrench", external_wrench, AXES)
-            start = self._wrench_noise("external_deviation", external_deviation)
-            self._put(at.EXTERNAL_START, start)
-            self._put(at.EXTERNAL_WALK, self._wrench_noise("external_walk", external_walk))
-            tune[at.EXTERNAL_WORLD] = external_wrench == "world"
-            tune[at.TURNING] = tune[at.TURNING] or external_wrench == "world"
-            tune[at.EXTERNAL_AT] = d
-            d += b
+        super().__init__(robot, **options)
+        self._covariance = Covariance(
+            robot,
+            self._shapes,
+            self._motion,
+            external_axes=external_wrench,
+            has_bias=gyro_link is not None,
+            joint_variance=variances(joint_velocity_deviation, robot.n),
+            disturbance=self.coordinates("disturbance", disturbance),
+            bias_walk=positive("gyro_bias_walk", gyro_bias_walk) ** 2,
+            external_walk=self._wrench_noise("external_walk", external_walk),
+        )
+        self._period = positive("covariance_period", covariance_period)
+        self._patience = positive("patience", patience)
+        self._gate_pose, self._gate_reading = gates(gate, (robot.b, 3))
+        self._start = self.coordinates("start_deviation", start_deviation)
+        self._bias_start = positive("gyro_bias_deviation", gyro_bias_deviation) ** 2
+        self._external_start = self._wrench_noise("external_deviation", external_deviation)
         self._gyro_noise = positive("gyro_deviation", gyro_deviation) ** 2 * np.eye(3)
         self._velocity_noise = positive("velocity_deviation", velocity_deviation) ** 2 * np.eye(3)
-        tune[at.D] = d
-        self._ready(d * d + at.ANCHOR)
+
+    def _entries(self) -> list[EntryPoint]:
+        out = [*super()._entries(), *self._motion.entries, *Covariance.entries]
+        return out if self.gyro_link is None else [*out, link_jacobian]
 
     def _wrench_noise(self, name: str, deviation: Any) -> Array:
         """Covariance of a wrench in coordinates of the group, shape (b, b)."""
@@ -137,8 +154,8 @@ class InvariantEkf(Observer):
         """
         if self.gyro_link is None:
             raise ParameterError("gyro: the filter has none; build it with gyro_link=")
-        noise = _reading_noise(covariance, self._gyro_noise)
-        self._take(at.GYRO, stamp, numbers("w", w, (3,)), noise)
+        noise = reading_noise(covariance, self._gyro_noise)
+        self._add_reading(stamp, Kind.GYRO, Measurement(numbers("w", w, (3,)), noise))
 
     def velocity(self, stamp: float, v: Any, covariance: Any = None, axes: str = "body") -> None:
         """A linear velocity of the origin of {1}, as from a Doppler log or optical flow.
@@ -152,10 +169,201 @@ class InvariantEkf(Observer):
         """
         if axes not in AXES:
             raise UnknownNameError("axes", axes, AXES)
-        value = np.append(numbers("v", v, (3,)), float(axes == "world"))
-        self._take(at.VELOCITY, stamp, value, _reading_noise(covariance, self._velocity_noise))
+        noise = reading_noise(covariance, self._velocity_noise)
+        self._add_reading(stamp, Kind.VELOCITY, Measurement(numbers("v", v, (3,)), noise, axes))
+
+    def _add_reading(self, stamp: Any, kind: Kind, reading: Measurement) -> None:
+        is_good = is_moderate(reading.value) and is_covariance(reading.covariance)
+        self._add(stamp, kind, reading if is_good else None)
+
+    # -- prediction -----------------------------------------------------------------------------
+
+    def _predict(self, estimate: Estimate, shape: Shape, dt: float) -> tuple[Array, Array] | None:
+        return self._motion.step(shape, estimate.wrenches, estimate.g, estimate.m, dt)
+
+    def _follow(
+        self, estimate: Estimate, t: float, left: Event | None, right: Event | None
+    ) -> Estimate:
+        if t - estimate.memory.t < self._period - ROUNDING:
+            return estimate
+        return self._propagate(estimate, t, self._shapes.between(left, right, t, self._now))
+
+    def _propagate(self, estimate: Estimate, t: float, shape: Shape) -> Estimate:
+        """The estimate with its covariance brought up to time t; not alive if that is none."""
+        if t <= estimate.memory.t:
+            return estimate
+        P, is_possible = self._covariance.propagated(estimate, t, shape)
+        out = self._with_belief(estimate, t, shape, P=P)
+        return out if is_possible else self.lose(out)
+
+    def _with_belief(self, estimate: Estimate, t: float, shape: Shape, **changes: Any) -> Estimate:
+        """The estimate with a covariance that stands at time t, whose next step begins here."""
+        g, m, xi, lift = estimate.g, estimate.m, shape.xi.copy(), shape.lift.copy()
+        belief = estimate.memory._replace(t=t, g=g, m=m, xi=xi, lift=lift, **changes)
+        return estimate._replace(memory=belief)
+
+    def _load(self, estimate: Estimate, known: Array) -> Estimate:
+        external = None if estimate.memory is None else estimate.memory.external
+        return estimate._replace(known=known, wrenches=self._wrenches(known, external))
+
+    def _wrenches(self, known: Array, external: Array | None) -> Array:
+        """All wrenches on the base, along the axes of {1} and of the world, shape (2, 6)."""
+        out = np.array((known, np.zeros(6)))
+        if self.external_axes is not None and external is not None:
+            out[AXES.index(self.external_axes)] += self._pinv.T @ external
+        return out
+
+    def at_joints(self, estimate: Estimate) -> Estimate:
+        """The estimate at a joint sample, whose noise is none that a gyroscope knew of."""
+        if estimate.memory is None or estimate.memory.trim is None:
+            return estimate
+        return estimate._replace(memory=estimate.memory._replace(trim=None))
+
+    # -- beginning ------------------------------------------------------------------------------
+
+    def _begin(self, estimate: Estimate, t: float, pose: Measurement, shape: Shape) -> Estimate:
+        """Begin with a pose: m = M mu_0, P = diag(R, M s^2 M^T, ...)."""
+        M = self._shapes.shift(shape) @ shape.M_b
+        wide = 0 if estimate.memory is None else estimate.memory.wide
+        bias, external = np.zeros(3), np.zeros(self.robot.b)
+        belief = Belief.empty(bias, external, wide)
+        begun = self._begun(estimate, t, pose.value, self._pinv.T @ (M @ self._mu_0), belief)
+        begun = begun._replace(wrenches=self._wrenches(estimate.known, external))
+        return self._widened(begun, t, pose, shape)
+
+    def _widened(self, estimate: Estimate, t: float, pose: Measurement, shape: Shape) -> Estimate:
+        """The estimate at a pose with the covariance of a beginning."""
+        layout, M = self._covariance, self._shapes.shift(shape) @ shape.M_b
+        P = np.zeros((layout.size, layout.size))
+        widening = WIDENING ** (2 * min(estimate.memory.wide, WIDEST))
+        P[layout.eps, layout.eps] = pose.covariance
+        P[layout.zeta, layout.zeta] = widening * (M @ self._start @ M.T)
+        if layout.bias is not None:
+            P[layout.bias, layout.bias] = self._bias_start * np.eye(3)
+        if layout.external is not None:
+            P[layout.external, layout.external] = self._external_start
+        estimate = estimate._replace(g=pose.value, t_pose=t, nis=0.0)
+        return self._with_belief(estimate, t, shape, P=P, misses=0, trim=None)
+
+    # -- correction -----------------------------------------------------------------------------
+
+    def _correct_with_pose(
+        self, estimate: Estimate, t: float, pose: Measurement, shape: Shape
+    ) -> tuple[Estimate, Verdict]:
+        """Correct by a pose, or reject it; begin anew after too many rejections."""
+        estimate = self._propagate(estimate, t, shape)
+        if not estimate.alive:
+            return estimate, Verdict.NOTHING
+        belief, layout = estimate.memory, self._covariance
+        H = np.eye(self.robot.b, layout.size)
+        e = self._pose_error(estimate.g, pose.value)
+        found = innovation(belief.P, H, pose.covariance, e)
+        nis = min(found.nis, LARGEST_NIS)
+        if not nis <= self._gate_pose:
+            belief = belief._replace(misses=belief.misses + 1)
+            estimate = estimate._replace(nis=nis, memory=belief)
+            if belief.misses < self._patience:
+                return estimate, Verdict.REJECTED
+            # when the frame of the poses jumps, the momentum does not: drop it only if that has
+            # failed
+            begin = self._widened if belief.wide == 0 else self._begin
+            estimate = begin(estimate, t, pose, shape)
+            belief = estimate.memory._replace(wide=belief.wide + 1)
+            return estimate._replace(nis=nis, memory=belief), Verdict.STARTED
+        estimate = self._inject(estimate, t, found, shape)
+        belief = estimate.memory._replace(misses=0, wide=0)
+        g = straightened(estimate.g)
+        return estimate._replace(g=g, t_pose=t, nis=nis, memory=belief), Verdict.USED
+
+    def _inject(self, estimate: Estimate, t: float, found: Innovation, shape: Shape) -> Estimate:
+        """Move the estimate by a correction: g exp(d_eps), m turned back + d_zeta, and the rest.
+
+        The covariance is written for the corrected momentum, which is known to turn with the pose:
+        zeta becomes ``zeta - T_{d_zeta} eps``. Without this a gyroscope, which is blind to the
+        attitude, would seem to measure it.
+        """
+        belief, layout = estimate.memory, self._covariance
+        P, delta = corrected(belief.P, found)
+        is_alive = is_possible(P)
+        eps, zeta = delta[layout.eps], delta[layout.zeta]
+        factor = se3.exp(self._iota @ eps)
+        R = factor[:3, :3]
+        T = layout.turning(self._pinv.T @ zeta)
+        P[layout.zeta] -= T @ P[layout.eps]
+        P[:, layout.zeta] -= P[:, layout.eps] @ T.T
+        bias, external = belief.bias, belief.external
+        if layout.bias is not None:
+            bias = bias + delta[layout.bias]
+        if layout.external is not None:
+            external = external + delta[layout.external]
+        turned = np.concatenate((R.T @ estimate.m[:3], R.T @ estimate.m[3:]))
+        estimate = estimate._replace(
+            alive=is_alive,
+            g=estimate.g @ factor,
+            m=turned + self._pinv.T @ zeta,
+            wrenches=self._wrenches(estimate.known, external),
+        )
+        return self._with_belief(estimate, t, shape, P=P, bias=bias, external=external)
+
+    def _correct_with_reading(
+        self, estimate: Estimate, event: Event[Estimate], shape: Shape
+    ) -> tuple[Estimate, Verdict]:
+        """Correct by a reading of three numbers, and the twist for the joints' noise.
+
+        A reading is ``J V + ...``, V = W m - A qd, so that the noise of the joints' velocities is
+        in its residual too.
+        """
+        estimate = self._propagate(estimate, event.stamp, shape)
+        if not estimate.alive:
+            return estimate, Verdict.NOTHING
+        expect = self._expect_gyro if event.kind is Kind.GYRO else self._expect_velocity
+        H, through, residual, noise = expect(estimate, event.data, shape)
+        layout = self._covariance
+        R = noise + layout.joint_noise(through, through)
+        found = innovation(estimate.memory.P, H, R, residual)
+        if not found.nis <= self._gate_reading:
+            return estimate, Verdict.REJECTED
+        trim = layout.joint_noise(shape.A, through) @ np.linalg.solve(found.S, residual)
+        estimate = self._inject(estimate, event.stamp, found, shape)
+        return estimate._replace(memory=estimate.memory._replace(trim=trim)), Verdict.USED
+
+    def _expect_gyro(
+        self, estimate: Estimate, reading: Measurement, shape: Shape
+    ) -> tuple[Array, Array, Array, Array]:
+        """H, effect of the joints' noise (3, n), residual and noise of a gyroscope's reading."""
+        b, layout, belief = self.robot.b, self._covariance, estimate.memory
+        assert self.gyro_link is not None
+        J = self.robot.link_jacobian(shape.q, self.gyro_link)[3:]
+        V = self._pinv @ (shape.lift @ estimate.m - shape.xi)
+        H = layout.velocity_row(J[:, :b], estimate, shape)
+        H[:, layout.bias] = np.eye(3)
+        residual = reading.value - belief.bias - J[:, :b] @ V - J[:, b:] @ shape.qd
+        return H, J[:, :b] @ shape.A - J[:, b:], residual, reading.covariance
+
+    def _expect_velocity(
+        self, estimate: Estimate, reading: Measurement, shape: Shape
+    ) -> tuple[Array, Array, Array, Array]:
+        """The same of a linear velocity of {1}'s origin, all in {1}."""
+        iota, layout = self._iota, self._covariance
+        v = (shape.lift @ estimate.m - shape.xi)[:3]
+        H = layout.velocity_row(iota[:3], estimate, shape)
+        value, noise = reading.value, reading.covariance
+        if reading.axes == "world":  # R exp(eps) v = R (v + eps_w x v)
+            R = estimate.g[:3, :3]
+            value, noise = R.T @ value, R.T @ noise @ R
+            H[:, layout.eps] -= hat3(v) @ iota[3:]
+        return H, iota[:3] @ shape.A, value - v, noise
 
     # -- estimates ------------------------------------------------------------------------------
+
+    def _locked_velocity(self, estimate: Estimate, shape: Shape) -> Array:
+        return self._pinv @ (shape.lift @ estimate.m)
+
+    @property
+    def twist(self) -> Array:
+        """Velocity V of the base in {1}, shape (b,), with what a gyroscope says of it."""
+        newest, V = self._newest(), super().twist
+        return V if newest is None or newest[0].memory.trim is None else V + newest[0].memory.trim
 
     @property
     def covariance(self) -> Array | None:
@@ -164,51 +372,23 @@ class InvariantEkf(Observer):
         The pose error is ``Log(g^-1 g_t)``, the twist error ``V_t - V``, both in coordinates of
         the base group; the noise of the last joint sample is part of the latter.
         """
-        return self._covariances()[1]
+        newest = self._newest()
+        return None if newest is None else self._covariance.of_twist(*newest)
 
     @property
     def error_covariance(self) -> Array | None:
         """Covariance of the filter's own (eps, zeta, bias, external wrench), or None."""
-        return self._covariances()[0]
-
-    def _covariances(self) -> tuple[Array | None, Array | None]:
-        d, b = int(self._tune[at.D]), self.robot.b
-        inner, outer = np.empty((d, d)), np.empty((2 * b, 2 * b))
-        _kernels.read_covariance.run(*self._book, inner, outer)
-        return (inner, outer) if inner[0, 0] > 0.0 else (None, None)
+        newest = self._newest()
+        return None if newest is None else newest[0].memory.P.copy()
 
     @property
     def gyro_bias(self) -> Array:
         """Estimated bias of the gyroscope, along the axes of its link, shape (3,) [rad/s]."""
-        return self._read()[5, :3].copy()
+        newest = self._newest()
+        return np.zeros(3) if newest is None else newest[0].memory.bias.copy()
 
     @property
     def external_wrench(self) -> Array:
         """Estimated wrench on {1}, along the axes asked for, shape (b,) [N, N m]."""
-        return self._read()[6, : self.robot.b].copy()
-
-
-def _gates(probability: float, freedoms: tuple[int, ...]) -> tuple[float, ...]:
-    """Quantiles of the chi-square distributions."""
-    from scipy.special import chdtri  # not at import, which it would slow down
-
-    chance = 1.0 - positive("gate", probability)
-    if chance <= 0.0:
-        raise ParameterError(f"gate: got {probability!r}, expected a probability below 1")
-    return tuple(float(chdtri(f, chance)) for f in freedoms)
-
-
-def _variances(deviation: Any, n: int) -> Array:
-    out = np.array(deviation, dtype=float)
-    if out.shape not in ((), (n,)) or not (np.isfinite(out).all() and (out > 0.0).all()):
-        raise ParameterError(
-            f"joint_velocity_deviation: got {deviation!r}, expected a number above 0, or {n} such"
-        )
-    return np.broadcast_to(out**2, (n,))
-
-
-def _reading_noise(covariance: Any, default: Array) -> Array:
-    if covariance is None:
-        return default
-    value = numbers("covariance", covariance, (3, 3))
-    return value if value.any() else default
+        newest = self._newest()
+        return np.zeros(self.robot.b) if newest is None else newest[0].memory.external.copy()

@@ -3,59 +3,43 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
 
-from vm_dynamics.dynamics._entry import REFUSED
-from vm_dynamics.errors import DimensionError, ParameterError
-from vm_dynamics.estimation import _kernels
-from vm_dynamics.estimation import _layout as at
+from vm_dynamics.compiled import REFUSED, EntryPoint
+from vm_dynamics.errors import ParameterError
+from vm_dynamics.estimation.checks import (
+    is_covariance,
+    is_moderate,
+    is_pose,
+    numbers,
+    pair,
+    positive,
+    seconds,
+)
+from vm_dynamics.estimation.estimate import (
+    NO_WRENCH,
+    Estimate,
+    Measurement,
+    Status,
+    is_reasonable,
+)
+from vm_dynamics.estimation.history import JOINTS, Event, History, Kind, Verdict
+from vm_dynamics.estimation.motion import Motion
+from vm_dynamics.estimation.shape import Shape, Shapes
+from vm_dynamics.lie import _kernels as lie_kernels
+from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
-from vm_dynamics.submerged import SubmergedRobot
 
 WAITING, TRACKING, COASTING = "waiting", "tracking", "coasting"
 SMALLEST_HISTORY = 8
 MAX_STEP = 0.02  # [s], of the motion between samples
-
-_event = _kernels.event
-_JOINTS = at.JOINTS
-_NOTHING = np.empty(0)
-_NO_COVARIANCE = np.empty((0, 0))
-
-
-@dataclass(frozen=True)
-class Status:
-    """How an observer is doing.
-
-    Attributes:
-        state: ``waiting`` for joints and a pose to begin with; ``tracking``; ``coasting`` on the
-            model when the last pose used is older than ``pose_timeout``.
-        stamp: time of the estimate [s], zero before the first event.
-        used: poses, gyroscope readings and velocities that went into the estimate.
-        rejected: those that were outliers.
-        late: inputs from before the history.
-        future: inputs too far ahead of the newest joint sample.
-        repeated: inputs with the stamp of another one of their kind.
-        malformed: inputs with NaN, infinity or numbers beyond 1e12, a matrix that is no pose, or
-            one that is no covariance.
-        reinitialisations: how often the estimate began anew.
-    """
-
-    state: str
-    stamp: float
-    used: int
-    rejected: int
-    late: int
-    future: int
-    repeated: int
-    malformed: int
-    reinitialisations: int
+ROUNDING = 1e-9  # [s], of stamps that count seconds since 1970
 
 
 class Observer(ABC):
@@ -77,7 +61,8 @@ class Observer(ABC):
         start_velocity: locked velocity mu to begin with, shape (b,); zero if None.
     """
 
-    _method: int
+    _centroidal = True  # momenta about the centre of mass
+    _rates = False  # P = dM_b/dt
 
     def __init__(
         self,
@@ -94,52 +79,29 @@ class Observer(ABC):
             raise TypeError("Observer is abstract; see vm_dynamics.estimation.OBSERVERS")
         self.robot = robot
         self.pose_timeout = positive("pose_timeout", pose_timeout)
-        self._model = robot._packed
-        self._fluid = _flat_fluid(robot)
-        b, n = robot.b, robot.n
-        tune = np.zeros(at.QD_VARIANCE + max(n, 1))
-        tune[[at.METHOD, at.B, at.N, at.D]] = self._method, b, n, 2 * b
-        tune[[at.BIAS_AT, at.EXTERNAL_AT]] = -1.0
-        tune[at.MAX_STEP] = MAX_STEP
-        tune[at.LEAD] = positive("future_tolerance", future_tolerance)
-        tune[at.GAP] = positive("joints_timeout", joints_timeout)
-        tune[at.COV_PERIOD] = math.inf
-        tune[at.TURNING] = robot.gravity.any() or self._fluid.size > 0
-        self._tune = tune
-        self._put(at.IOTA, robot.base_group.iota)
-        self._put(at.PINV, robot.base_group.iota_pinv)
+        self._shapes = Shapes(robot, centroidal=self._centroidal, rates=self._rates)
+        self._motion = Motion(robot, self._shapes)
+        self._iota, self._pinv = self._shapes.iota, self._shapes.pinv
+        self._middle, self._now = self._shapes.room(), self._shapes.room()
+        self._mu_0: Array = np.zeros(robot.b)
         if start_velocity is not None:
-            self._put(at.MU_0, vector("start_velocity", start_velocity, b))
+            self._mu_0 = vector("start_velocity", start_velocity, robot.b)
         self._pose_covariance = self.coordinates("pose_deviation", pose_deviation)
-        self._history = _history(history)
-        self._ready(17)
-
-    def _put(self, where: int, value: Array) -> None:
-        """Write a parameter into its slot."""
-        self._tune[where : where + value.size] = value.ravel()
-
-    def _ready(self, memory: int) -> None:
-        """Make the arrays, with so many numbers of memory in a row, once the sizes are known."""
-        robot, d = self.robot, int(self._tune[at.D])
-        n, bodies = robot.n, len(robot.tree.inertias)
-        sample = at.CONN + 8 * n
-        data = max(sample, at.POSE_COV + 36)
-        width = max(sample, 22 * bodies, 12 * bodies, d * d, at.SMALL, 6 * d + 96, 12 * d + 36)
-        self._tune[at.DATA] = at.MEMORY + memory
-        self._rows = np.zeros((self._history, at.MEMORY + memory + data))
-        self._index = np.zeros(at.ORDER + self._history, dtype=np.int64)
-        self._desk = np.zeros((at.DESK, width))
-        self._out = np.zeros((7, 16))
-        self._book = (
-            self._model,
-            self._fluid,
-            self._tune,
-            self._rows,
-            self._index,
-            self._desk,
+        self.nothing = Estimate(
+            False, np.eye(4), np.zeros(6), NO_WRENCH, np.zeros((2, 6)), 0.0, 0.0, 0.0, None
         )
-        for entry in (_event, _kernels.read, _kernels.read_covariance):
+        self._history: History[Estimate] = History(
+            self,
+            _power_of_two(history),
+            lead=positive("future_tolerance", future_tolerance),
+            gap=positive("joints_timeout", joints_timeout),
+        )
+        for entry in self._entries():
             entry.compile()
+
+    def _entries(self) -> list[EntryPoint]:
+        """What is called at run time, and must be compiled before."""
+        return [*self._shapes.entries, lie_kernels.exp, lie_kernels.log]
 
     def coordinates(self, name: str, deviation: Any) -> Array:
         """Covariance in coordinates of the base group, shape (b, b).
@@ -164,10 +126,11 @@ class Observer(ABC):
             qd: velocities, shape (n,).
         """
         try:
-            _event.run(*self._book, _JOINTS, stamp, q, qd, _NO_COVARIANCE)
+            sample = self._shapes.sample(q, qd)
         except REFUSED:
             q, qd = numbers("q", q, (self.robot.n,)), numbers("qd", qd, (self.robot.n,))
-            _event.checked(*self._book, _JOINTS, seconds(stamp), q, qd, _NO_COVARIANCE)
+            sample = self._shapes.sample(q, qd) if is_moderate(q) else None
+        self._add(stamp, JOINTS, sample)
 
     def pose(self, stamp: float, g: Any, covariance: Any = None) -> None:
         """A measured pose of the base.
@@ -178,8 +141,9 @@ class Observer(ABC):
             covariance: of ``Log(g_hat^-1 g)`` in coordinates of the base group, shape (b, b), or
                 of the twist's six, shape (6, 6); ``pose_deviation`` if None or all zero.
         """
-        value = numbers("g", g, (4, 4)).ravel()
-        self._take(at.POSE, stamp, value, self._pose_noise(covariance))
+        value, noise = numbers("g", g, (4, 4)), self._pose_noise(covariance)
+        is_good = is_pose(value) and is_covariance(noise)
+        self._add(stamp, Kind.POSE, Measurement(value, noise) if is_good else None)
 
     def base_wrench(self, stamp: float, F: Any) -> None:
         """A known wrench on the base, from its stamp on until the next.
@@ -188,50 +152,170 @@ class Observer(ABC):
             stamp: [s].
             F: in {1}, shape (b,) [N, N m].
         """
-        self._take(at.WRENCH, stamp, numbers("F", F, (self.robot.b,)), _NO_COVARIANCE)
+        value = numbers("F", F, (self.robot.b,))
+        self._add(stamp, Kind.WRENCH, self._pinv.T @ value if is_moderate(value) else None)
 
     def reset(self) -> None:
         """Forget everything but the counters, and wait for a pose to begin with."""
-        self._index[[at.HEAD, at.COUNT, at.STRANGE, at.HAS_JOINTS]] = 0
+        self._history.clear()
 
-    def _take(self, kind: int, stamp: float, value: Array, covariance: Array) -> None:
-        _event.checked(*self._book, kind, seconds(stamp), value, _NOTHING, covariance)
+    def _add(self, stamp: Any, kind: Kind, data: Any) -> None:
+        """Hand an event to the history, or count it as malformed if there are no data."""
+        t = stamp if type(stamp) is float else seconds(stamp)
+        if data is None or not isfinite(t):
+            self._history.malformed += 1
+        else:
+            self._history.add(t, kind, data)
 
     def _pose_noise(self, covariance: Any) -> Array:
         if covariance is None:
             return self._pose_covariance
-        b, pinv = self.robot.b, self.robot.base_group.iota_pinv
+        b, pinv = self.robot.b, self._pinv
         six = np.shape(covariance) == (6, 6)
         value = numbers("covariance", covariance, (6, 6) if six else (b, b))
         if not value.any():  # how drivers say that they do not know
             return self._pose_covariance
-        return np.ascontiguousarray(pinv @ value @ pinv.T) if six and b < 6 else value
+        return pinv @ value @ pinv.T if six and b < 6 else value
+
+    # -- steps of the observer, for the history ---------------------------------------------------
+
+    @abstractmethod
+    def _predict(self, estimate: Estimate, shape: Shape, dt: float) -> tuple[Array, Array] | None:
+        """Pose and momentum after a step, the joint data those of its middle; None if lost."""
+
+    @abstractmethod
+    def _begin(self, estimate: Estimate, t: float, pose: Measurement, shape: Shape) -> Estimate:
+        """The estimate that begins with a pose."""
+
+    @abstractmethod
+    def _correct_with_pose(
+        self, estimate: Estimate, t: float, pose: Measurement, shape: Shape
+    ) -> tuple[Estimate, Verdict]:
+        """The estimate corrected by a pose at its time, and what became of the pose."""
+
+    def _follow(
+        self, estimate: Estimate, t: float, left: Event | None, right: Event | None
+    ) -> Estimate:
+        """The estimate with all that moves beside pose and momentum brought up to time t."""
+        return estimate
+
+    def _load(self, estimate: Estimate, known: Array) -> Estimate:
+        """The estimate with another known wrench, shape (6,)."""
+        return estimate._replace(known=known, wrenches=np.array((known, np.zeros(6))))
+
+    def _correct_with_reading(
+        self, estimate: Estimate, event: Event[Estimate], shape: Shape
+    ) -> tuple[Estimate, Verdict]:
+        """The estimate corrected by a gyroscope or a velocity, for those who take them."""
+        raise NotImplementedError
+
+    def at_joints(self, estimate: Estimate) -> Estimate:
+        """The estimate at a joint sample."""
+        return estimate
+
+    def lose(self, estimate: Estimate) -> Estimate:
+        """The estimate that waits for a pose to begin anew."""
+        return estimate._replace(alive=False)
+
+    def advance(
+        self, estimate: Estimate, t0: float, t1: float, left: Event | None, right: Event | None
+    ) -> Estimate:
+        """Carry an estimate from t0 to t1, the joints moving from one sample to the next."""
+        spacing = estimate.spacing
+        if left is not None and right is not None:
+            spacing = right.stamp - left.stamp
+        dt, steps = t1 - t0, 1
+        if dt <= 0.0:
+            return estimate._replace(spacing=spacing)
+        if dt > MAX_STEP:
+            steps = ceil(dt / MAX_STEP - ROUNDING)
+            dt /= steps
+        for i in range(steps):
+            t = t0 + (i + 1) * dt
+            shape = self._shapes.between(left, right, t - 0.5 * dt, self._middle)
+            moved = self._predict(estimate, shape, dt)
+            if moved is None:
+                return self.lose(estimate)
+            g, m = moved
+            _, _, _, known, wrenches, _, t_pose, nis, memory = estimate  # faster than _replace
+            estimate = Estimate(True, g, m, known, wrenches, spacing, t_pose, nis, memory)
+            estimate = self._follow(estimate, t, left, right)
+            if not estimate.alive:
+                break
+        return estimate
+
+    def take(
+        self, estimate: Estimate, event: Event, left: Event | None, right: Event | None
+    ) -> tuple[Estimate, Verdict]:
+        """Take in what came."""
+        kind = event.kind
+        if kind is Kind.WRENCH:
+            return self._load(estimate, event.data), Verdict.NOTHING
+        if left is None and right is None:
+            return estimate, Verdict.NOTHING
+        t, verdict = event.stamp, Verdict.NOTHING
+        shape = self._shapes.between(left, right, t, self._now)
+        if not estimate.alive:
+            if kind is Kind.POSE:
+                return self._begin(estimate, t, event.data, shape), Verdict.STARTED
+            return estimate, verdict
+        if kind is Kind.POSE:
+            estimate, verdict = self._correct_with_pose(estimate, t, event.data, shape)
+        else:
+            estimate, verdict = self._correct_with_reading(estimate, event, shape)
+        if not is_reasonable(estimate.g, estimate.m, estimate.wrenches):
+            estimate = self.lose(estimate)
+        return estimate, verdict
+
+    def _begun(self, estimate: Estimate, t: float, g: Array, m: Array, memory: Any) -> Estimate:
+        return estimate._replace(alive=True, g=g, m=m, t_pose=t, nis=0.0, memory=memory)
+
+    def _pose_error(self, g: Array, measured: Array) -> Array:
+        """Pose error e = iota^+ Log(g^-1 g_m), shape (b,)."""
+        return self._pinv @ se3.log(se3.inverse(g) @ measured)
 
     # -- estimates ------------------------------------------------------------------------------
 
-    def _read(self) -> Array:
-        _kernels.read.run(*self._book, self._out)
-        return self._out
+    def _newest(self) -> tuple[Estimate, Shape] | None:
+        """The newest estimate with the newest joint sample, if there is one that is alive."""
+        history = self._history
+        joints = history.newest_joints()
+        if joints is None or not history.events[-1].estimate.alive:
+            return None
+        self._now.numbers[:] = joints.data
+        return history.events[-1].estimate, self._now
+
+    @abstractmethod
+    def _locked_velocity(self, estimate: Estimate, shape: Shape) -> Array:
+        """Mu of an estimate, shape (b,)."""
 
     @property
     def base_pose(self) -> Array:
         """Pose of {1} in the world, shape (4, 4)."""
-        return self._read()[0].reshape(4, 4).copy()
+        newest = self._newest()
+        return np.eye(4) if newest is None else newest[0].g.copy()
 
     @property
     def twist(self) -> Array:
         """Velocity V of the base in {1}, shape (b,)."""
-        return self._read()[1, : self.robot.b].copy()
+        newest = self._newest()
+        if newest is None:
+            return np.zeros(self.robot.b)
+        return self._locked_velocity(*newest) - self._pinv @ newest[1].xi
 
     @property
     def locked_velocity(self) -> Array:
         """Locked velocity mu = V + A qd in {1}, shape (b,)."""
-        return self._read()[2, : self.robot.b].copy()
+        newest = self._newest()
+        return np.zeros(self.robot.b) if newest is None else self._locked_velocity(*newest)
 
     @property
     def momentum(self) -> Array:
         """Momentum h = M_b mu in {1}, shape (b,)."""
-        return self._read()[3, : self.robot.b].copy()
+        newest = self._newest()
+        if newest is None:
+            return np.zeros(self.robot.b)
+        return newest[1].M_b @ self._locked_velocity(*newest)
 
     @property
     def covariance(self) -> Array | None:
@@ -244,70 +328,33 @@ class Observer(ABC):
 
         Without covariance, the squared error in units of the pose's own noise.
         """
-        return float(self._read()[4, 2])
+        events = self._history.events
+        return events[-1].estimate.nis if events else 0.0
 
     @property
     def status(self) -> Status:
         """State, stamp and counters."""
-        stamp, last_pose, _, alive = self._read()[4, :4].tolist()
-        counts = self._index[: at.HEAD].tolist()
-        state = WAITING if not alive else TRACKING
-        if alive and stamp - last_pose > self.pose_timeout:
-            state = COASTING
+        history, state, stamp = self._history, WAITING, 0.0
+        if history.events:
+            stamp = history.events[-1].stamp
+            if self._newest() is not None:
+                age = stamp - history.events[-1].estimate.t_pose
+                state = COASTING if age > self.pose_timeout else TRACKING
+        started = history.verdicts[Verdict.STARTED]
         return Status(
             state,
             stamp,
-            used=counts[at.USED] + counts[at.STARTED],
-            rejected=counts[at.REJECTED],
-            late=counts[at.LATE],
-            future=counts[at.FUTURE],
-            repeated=counts[at.REPEATED],
-            malformed=counts[at.MALFORMED],
-            reinitialisations=max(0, counts[at.STARTED] - 1),
+            used=history.verdicts[Verdict.USED] + started,
+            rejected=history.verdicts[Verdict.REJECTED],
+            late=history.late,
+            future=history.future,
+            repeated=history.repeated,
+            malformed=history.malformed,
+            reinitialisations=max(0, started - 1),
         )
 
 
-def numbers(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """Fresh contiguous floats of a shape, NaN allowed, or an error that names the argument."""
-    try:
-        out = np.array(value, dtype=float, order="C")
-    except (TypeError, ValueError) as error:
-        raise DimensionError(
-            f"{name}: got {type(value).__name__}, expected numbers of shape {shape} ({error})"
-        ) from error
-    if out.shape != shape:
-        raise DimensionError(f"{name}: got shape {out.shape}, expected {shape}")
-    return out
-
-
-def seconds(stamp: Any) -> float:
-    """A stamp as a float, which may be NaN."""
-    try:
-        return float(stamp)
-    except (TypeError, ValueError):
-        raise ParameterError(f"stamp: got {stamp!r}, expected seconds as a number") from None
-
-
-def positive(name: str, value: Any, *, least: float = 0.0) -> float:
-    """A finite number above ``least``, or an error that names the parameter."""
-    try:
-        out = float(value)
-    except (TypeError, ValueError):
-        out = math.nan
-    if not (math.isfinite(out) and out > least):
-        raise ParameterError(f"{name}: got {value!r}, expected a number above {least:g}")
-    return out
-
-
-def pair(name: str, value: Any) -> tuple[float, float]:
-    """Two positive numbers, linear and angular, from two or one."""
-    parts = (value, value) if np.ndim(value) == 0 else tuple(value)
-    if len(parts) != 2:
-        raise ParameterError(f"{name}: got {value!r}, expected a number or two (linear, angular)")
-    return positive(name, parts[0]), positive(name, parts[1])
-
-
-def _history(history: Any) -> int:
+def _power_of_two(history: Any) -> int:
     try:
         size = int(history)
     except (TypeError, ValueError, OverflowError):
@@ -317,11 +364,3 @@ def _history(history: Any) -> int:
             f"history: got {history!r}, expected at least {SMALLEST_HISTORY} events"
         )
     return 1 << (size - 1).bit_length()
-
-
-def _flat_fluid(robot: Robot) -> Array:
-    """Added mass, inertias with it, current and elements of the fluid, or nothing."""
-    if not isinstance(robot, SubmergedRobot):
-        return np.empty(0)
-    parts = robot._added, robot.body_inertias, robot._current, robot._elements
-    return np.concatenate([part.ravel() for part in parts])
