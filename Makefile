@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 MADE := $(VENV)/.stamp-venv
 RUN := $(VENV)/.stamp-run
 TEST := $(VENV)/.stamp-test
+DOCS := $(VENV)/.stamp-docs
 
 # A sourced ROS installation brings rclpy and the messages itself: let the environment see them.
 VENV_ARGS := $(if $(ROS_DISTRO),--system-site-packages)
@@ -20,7 +21,7 @@ ifneq ($(PYTHON),$(shell cat $(MADE) 2>/dev/null))
 endif
 endif
 
-.PHONY: help setup test test-slow demo bench lint clean
+.PHONY: help setup test test-slow coverage demo docs bench lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -32,13 +33,22 @@ setup: $(RUN) ## install the package and what it needs to run into .venv
 demo: $(RUN) ## watch a simulated robot and the suite at work; results go to demo/
 	$(BIN)/vm_dynamics demo $(DEMO_ARGS)
 
+# Kernels are compiled before, on all cores: processes of the tests would compile the same ones.
 test: $(TEST) ## run the quick tests
+	$(BIN)/vm_dynamics warmup
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow"
 
 # What counts samples or real time runs one by one. pytest's exit code 5: there are none.
 test-slow: $(TEST) ## run the slow tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "slow and not alone" || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -n 0 -m "slow and alone" || [ $$? -eq 5 ]
+
+# Kernels run compiled, where no tracer sees them: .coveragerc leaves them out.
+coverage: $(TEST) ## measure what the quick tests reach, as a table and in build/coverage
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow" --cov --cov-report=term --cov-report=html
+
+docs: $(DOCS) ## build the pages and the API as HTML, in build/docs; fails on warnings
+	$(BIN)/python docs/build.py
 
 bench: $(TEST) ## measure speed against the reference libraries, into bench/results.md
 	$(BIN)/python bench/run.py
@@ -49,7 +59,8 @@ lint: $(TEST) ## check style, format and types
 	$(BIN)/mypy
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build install log *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build install log *.egg-info .coverage .coverage.* .hypothesis \
+	  .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(MADE):
@@ -68,4 +79,8 @@ $(RUN): $(MADE) setup.py setup.cfg pyproject.toml
 
 $(TEST): $(RUN) requirements-test.txt
 	$(BIN)/python -m pip install --quiet --editable '.[$(RUN_EXTRAS),test]' --requirement requirements-test.txt
+	@touch $@
+
+$(DOCS): $(RUN) requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements-docs.txt
 	@touch $@

@@ -37,6 +37,8 @@ setup(
     maintainer_email="maintainers@example.org",
     python_requires=">=3.10",
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
+    # says that the annotations are meant for type checkers of others too
+    package_data={NAME: ["py.typed"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
@@ -55,6 +57,7 @@ setup(
     extras_require={
         # colcon looks for pytest under this name before it runs the tests with it.
         "test": [
+            "casadi>=3.6.4,<4",
             "hypothesis>=6.100",
             "matplotlib>=3.6",
             "pin>=4,<5",
@@ -65,7 +68,7 @@ setup(
             "xacro>=2",
         ],
         # The simulated robot, and what the demo records.
-        "sim": ["mujoco>=3.2,<5", "rosbags>=0.10"],
+        "sim": ["mujoco>=3.2,<5", "rosbags>=0.11"],
         # Pictures of the commands ccf, atlas and reorient, and of the demo.
         "plot": ["matplotlib>=3.6"],
         # The real rclpy for machines without a ROS installation. Pinned because the newest
@@ -88,5 +91,6 @@ setup(
             *(f"{node} = {NAME}.ros.{node}:main" for node in NODES),
         ]
     },
-    zip_safe=True,
+    # Numba caches kernels beside their files, and type checkers look for py.typed there.
+    zip_safe=False,
 )

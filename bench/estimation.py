@@ -19,8 +19,8 @@ from vm_dynamics.paths import robot_file
 
 TITLE = "Observers of satellite_arm7 (n = 7): a joint sample, M_b and A included; a late pose"
 HEADER = ("what", "ours [us]", "crba [us]", "figure", "bar", "verdict")
-SAMPLE_BAR = 5.0  # times crba
-REPLAY_BAR = 1.0  # [ms]
+SAMPLE_BAR = 8.0  # times crba
+REPLAY_BAR = 1.5  # [ms]
 PERIOD = 1e-3  # [s], of the joints
 SAMPLES = 1000  # one second, which repeats itself
 LATE = 100  # samples

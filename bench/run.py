@@ -21,7 +21,15 @@ import ros
 import simulation
 from contest import BATCH_JOINTS, OURS, PAIRS, Contest, batch_candidates
 from report import Row, machine, microseconds, overview, table
-from startup import first_result_seconds, import_seconds
+from startup import (
+    FIRST_RESULT,
+    MODULE,
+    OBSERVER,
+    compile_seconds,
+    first_result_seconds,
+    import_seconds,
+    kernel_modules,
+)
 from timing import Candidate, interleaved
 from tqdm import tqdm
 
@@ -50,6 +58,16 @@ BARS: dict[str, float | dict[int, float]] = {
     "batch": 0.5,
 }
 IMPORT_BAR = 1.0  # [s]
+# Of compilation, with an empty cache: CPU seconds and megabytes
+WARMUP_BAR = 90.0
+MEMORY_BAR = 600.0
+FIRST_RESULT_BAR = 5.0
+OBSERVER_BARS = {
+    "invariant_ekf": 12.0,
+    "alpha_beta": 5.0,
+    "lie_group": 5.0,
+    "differentiated_pose": 5.0,
+}
 
 METHOD = """\
 The robots are random serial chains of revolute joints on a floating base, the same URDF text read
@@ -266,7 +284,23 @@ def startup_rows(full: bool) -> list[Row]:
             Row("first mass matrix, no kernel compiled before [s]", (), first),
             Row("first mass matrix, second process [s]", (), second),
             Row("files the second process added to the cache", (), written, bar=0, digits=0),
+            *compilation_rows(),
         ]
+    return rows
+
+
+def compilation_rows() -> list[Row]:
+    """CPU time with an empty cache; kernels of one module after the other, as in a warm-up."""
+    everything, memory = compile_seconds(*(MODULE.format(name=m) for m in kernel_modules()))
+    first, _ = compile_seconds(FIRST_RESULT)
+    rows = [
+        Row("all kernels [CPU s]", (), everything, WARMUP_BAR, digits=0),
+        Row("most memory of a process meanwhile [MB]", (), memory, MEMORY_BAR, digits=0),
+        Row("import, load, first mass matrix [CPU s]", (), first, FIRST_RESULT_BAR),
+    ]
+    for name, bar in OBSERVER_BARS.items():
+        cost, _ = compile_seconds(OBSERVER.format(name=name))
+        rows.append(Row(f"{name}, built [CPU s]", (), cost, bar))
     return rows
 
 

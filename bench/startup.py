@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wall times of fresh processes: the import, and the first result with and without a cache."""
+"""What fresh processes cost: the import, the first result, and the compilation of kernels."""
 
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,12 @@ FIRST_RESULT = (
     "robot = vm.load(sys.stdin.read());"
     "robot.mass_matrix([0.1] * robot.n)"
 )
+OBSERVER = "import sys, vm_dynamics as vm;vm.OBSERVERS[{name!r}](vm.load(sys.stdin.read()))"
+MODULES = (
+    "import vm_dynamics; from vm_dynamics.compiled import ENTRY_POINTS;"
+    "print(*dict.fromkeys(p.module for p in ENTRY_POINTS))"
+)
+MODULE = "from vm_dynamics.compiled import compile_module; compile_module({name!r})"
 
 
 def import_seconds(repeats: int) -> float:
@@ -41,6 +48,27 @@ def first_result_seconds() -> tuple[float, float, int]:
     if not before:
         raise RuntimeError("the first process left no compiled kernel in NUMBA_CACHE_DIR")
     return first, second, written
+
+
+def compile_seconds(*codes: str) -> tuple[float, float]:
+    """CPU time of processes that begin with one empty cache, and the most memory of one [MB]."""
+    cpu = memory = 0.0
+    with tempfile.TemporaryDirectory() as cache:
+        for code in codes:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            process_seconds(code, chain_urdf(7), cache)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu += after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            memory = max(memory, after.ru_maxrss / 1024)  # of the largest process so far
+    return cpu, memory
+
+
+def kernel_modules() -> list[str]:
+    """Modules with entry points, in the order in which they are imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", MODULES], capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
 
 
 def process_seconds(code: str, text: str = "", cache: str | None = None) -> float:

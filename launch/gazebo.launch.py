@@ -10,17 +10,13 @@ import shlex
 from pathlib import Path
 
 from ament_index_python import packages
-from launch import LaunchDescription
-from launch.actions import IncludeLaunchDescription, OpaqueFunction
+from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch_ros.actions import Node
 
-from vm_dynamics import gazebo
 from vm_dynamics.errors import UnknownNameError
-from vm_dynamics.paths import world_file
-from vm_dynamics.ros import launching
+from vm_dynamics.ros import gazebo, launching, suite
 
-SUITE = str(Path(__file__).parent / "vm_dynamics.launch.py")
+FIXED = {"use_sim_time": True, "state_publisher": True}
 PACKAGES = {
     "force": ("ros_gz_sim", "ros_gz_bridge", "robot_state_publisher"),
     "ros2_control": (
@@ -33,9 +29,10 @@ PACKAGES = {
         "joint_state_broadcaster",
     ),
 }
-# Those that the suite has too come first here, so these defaults are the ones that count.
 ARGUMENTS = (
     ("robot", "satellite_arm7", "robot of the package, or path of a URDF or xacro file"),
+    ("use_sim_time", "true", "always true here"),
+    ("state_publisher", "true", "always true here: the robot is spawned from what it publishes"),
     ("world", "zero_gravity", "zero_gravity, earth, or path of an SDF file"),
     ("headless", "false", "whether to do without Gazebo's window"),
     ("server", "true", "whether to start Gazebo; false to put the robot into one that runs"),
@@ -63,62 +60,67 @@ ARGUMENTS = (
     ),
     ("propulsion", "none", "YAML file with a section propulsion; nothing here drives the base"),
     ("require_enable", "false", "no torque until the service compensator_node/enable says so"),
+    ("resume", "at_once", "what follows a stop of the torques: enable, ramp or at_once"),
+    (
+        "second_publisher",
+        "warn",
+        "when a topic that torques depend on has two publishers: stop (no torques) or warn",
+    ),
+    ("commands", "", "topic that joint efforts are sent to; if empty, as control needs it"),
     ("pose", gazebo.ODOMETRY, "topic of the base's pose"),
     ("pose_type", "odometry", "its type"),
 )
 
 
 def generate_launch_description():
-    suite = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource(SUITE), launch_arguments={"use_sim_time": "true"}.items()
-    )
-    return LaunchDescription(
-        [
-            *launching.declared(ARGUMENTS),
-            OpaqueFunction(function=settle),
-            suite,
-            # after the suite, whose arguments it reads
-            OpaqueFunction(function=simulation),
-        ]
-    )
+    return suite.description(everything, ARGUMENTS)
 
 
-def settle(context):
-    """Check what can be checked before anything starts, and tell the suite what follows of it."""
+def everything(context):
+    """Gazebo, the robot in it, the suite, and what is between them."""
+    launching.only(context, FIXED, "in Gazebo it is always")
     control = launching.given(context, "control")
     if control not in PACKAGES:
         raise UnknownNameError("control", control, gazebo.CONTROLS)
-    world = world_file(launching.given(context, "world"))
     launching.require(*PACKAGES[control])
+    settle(context, control)
+    plain = launching.robot_text(context, needed=True)
+    joints = gazebo.joint_names(plain)
+    out = [server(context)] if launching.switch(context, "server") else []
+    out += suite.nodes(context, plain, published=tagged(context, control, plain, joints))
+    out += [spawn(context, plain), bridge(context, control, plain)]
+    out.append(spawner(context) if control == "ros2_control" else forces(context, joints))
+    return out
+
+
+def settle(context, control):
+    """Arguments that are left empty and follow from others."""
     known = context.launch_configurations
+    world = gazebo.world_file(launching.given(context, "world"))
     if not launching.given(context, "gravity"):
         known["gravity"] = str(list(gazebo.world_gravity(world)))
-    if control == "ros2_control":
-        known.setdefault("commands", f"{gazebo.CONTROLLER}/commands")
+    if not launching.given(context, "commands"):
+        own = "compensator_node/commands"
+        known["commands"] = f"{gazebo.CONTROLLER}/commands" if control == "ros2_control" else own
 
 
-def simulation(context):
-    """Gazebo, the robot in it, and what is between them and the suite."""
-    control = launching.given(context, "control")
-    plain = launching.robot_text(context)
-    joints = gazebo.joint_names(plain)
-    tagged = gazebo.with_plugins(
+def tagged(context, control, plain, joints):
+    """The robot's URDF with what Gazebo needs."""
+    return gazebo.with_plugins(
         plain,
         control=control,
         name=launching.given(context, "name"),
         namespace=launching.given(context, "namespace"),
         controllers=controllers(context, joints) if control == "ros2_control" else "",
         pose_rate=launching.numbers(context, "pose_rate", 1)[0],
+        world_frame=launching.given(context, "world_frame") or gazebo.WORLD_FRAME,
+        frame_prefix=launching.given(context, "frame_prefix"),
     )
-    out = [server(context)] if launching.switch(context, "server") else []
-    out += [state_publisher(context, tagged), spawn(context, plain), bridge(context, plain)]
-    out.append(spawner(context) if control == "ros2_control" else forces(context, joints))
-    return out
 
 
 def server(context):
     """Gazebo itself; when it ends, all ends."""
-    world = shlex.quote(str(world_file(launching.given(context, "world"))))
+    world = shlex.quote(str(gazebo.world_file(launching.given(context, "world"))))
     options = "-r -s" if launching.switch(context, "headless") else "-r"
     folder = packages.get_package_share_directory("ros_gz_sim")
     return IncludeLaunchDescription(
@@ -127,69 +129,37 @@ def server(context):
     )
 
 
-def node(context, package, executable, *, arguments=(), parameters=None, remappings=()):
-    return Node(
-        package=package,
-        executable=executable,
-        name=executable,
-        namespace=launching.given(context, "namespace"),
-        arguments=list(arguments),
-        parameters=[{"use_sim_time": True, **(parameters or {})}],
-        remappings=[*remappings, *launching.clock_remapping(context)],
-        output="screen",
-    )
-
-
-def state_publisher(context, tagged):
-    """Publishes the description that the robot is spawned from, and tf."""
-    return node(
-        context,
-        "robot_state_publisher",
-        "robot_state_publisher",
-        parameters={"robot_description": launching.text(tagged), "publish_frequency": 50.0},
-        remappings=[
-            ("robot_description", launching.given(context, "robot_description")),
-            ("joint_states", launching.given(context, "joint_states")),
-            *launching.tf_remappings(context),
-        ],
-    )
-
-
 def spawn(context, plain):
-    place = [item for axis in "xyz" for item in (f"-{axis}", launching.given(context, axis))]
-    topic = launching.given(context, "robot_description")
+    place = []
+    for axis in "xyz":
+        place += [f"-{axis}", str(launching.numbers(context, axis, 1)[0])]
+    topic = launching.topic(context, "robot_description")
     name = gazebo.name_of(plain, launching.given(context, "name"))
-    return node(
-        context, "ros_gz_sim", "create", arguments=["-name", name, "-topic", topic, *place]
-    )
+    arguments = ["-name", name, "-topic", topic, *place]
+    return suite.foreign(context, "ros_gz_sim", "create", arguments=arguments)
 
 
-def bridge(context, plain):
+def bridge(context, control, plain):
     entries = gazebo.bridge(
         plain,
-        control=launching.given(context, "control"),
+        control=control,
         name=launching.given(context, "name"),
         # whoever started Gazebo has its clock
-        clock=launching.given(context, "clock") if launching.switch(context, "server") else "",
+        clock=launching.topic(context, "clock") if launching.switch(context, "server") else "",
     )
-    return node(
+    return suite.foreign(
         context,
         "ros_gz_bridge",
         "parameter_bridge",
-        parameters={"config_file": launching.text(launching.temporary("bridge", entries))},
-        remappings=[("joint_states", launching.given(context, "joint_states"))],
+        parameters={"config_file": launching.temporary("bridge", entries)},
+        remappings=[("joint_states", launching.topic(context, "joint_states"))],
     )
 
 
 def forces(context, joints):
     """Splits the commands, and sends zeros when they stop: Gazebo would hold the last ones."""
-    return node(
-        context,
-        "vm_dynamics",
-        "joint_force_node",
-        parameters={"joints": list(joints)},
-        remappings=[("commands", launching.given(context, "commands"))],
-    )
+    wiring = [("commands", launching.topic(context, "commands"))]
+    return suite.node(context, "joint_force_node", {"joints": list(joints)}, wiring)
 
 
 def controllers(context, joints):
@@ -201,11 +171,7 @@ def controllers(context, joints):
 
 
 def spawner(context):
-    manager = f"/{launching.given(context, 'namespace')}/controller_manager".replace("//", "/")
+    manager = f"{launching.namespace(context)}/controller_manager"
     names = [gazebo.BROADCASTER, gazebo.CONTROLLER]
-    return node(
-        context,
-        "controller_manager",
-        "spawner",
-        arguments=[*names, "--controller-manager", manager],
-    )
+    arguments = [*names, "--controller-manager", manager]
+    return suite.foreign(context, "controller_manager", "spawner", arguments=arguments)

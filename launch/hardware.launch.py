@@ -5,24 +5,26 @@ All arguments of vm_dynamics.launch.py are arguments here too, but torques alway
 service compensator_node/enable, and time is never simulated.
 """
 
-from pathlib import Path
-
-from launch import LaunchDescription
-from launch.actions import IncludeLaunchDescription, OpaqueFunction
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch_ros.actions import Node
-
 from vm_dynamics.paths import config_dir
-from vm_dynamics.ros import launching
+from vm_dynamics.ros import launching, suite
 
-SUITE = str(Path(__file__).parent / "vm_dynamics.launch.py")
-FIXED = {"require_enable": "true", "use_sim_time": "false"}
-# Those that the suite has too come first here, so these defaults are the ones that count.
+FIXED = {"require_enable": True, "use_sim_time": False}
 ARGUMENTS = (
     (
         "effort_scale",
         "0.1",
         "share of the URDF's effort limits that is used, 0.0 to 1.0; begin small",
+    ),
+    ("resume", "enable", "what follows a stop of the torques: enable, ramp or at_once"),
+    (
+        "second_publisher",
+        "stop",
+        "when a topic that torques depend on has two publishers: stop (no torques) or warn",
+    ),
+    (
+        "state_publisher",
+        "false",
+        "whether to start robot_state_publisher; the robot's own drivers mostly do",
     ),
     ("joint_states", "joint_states", "topic of joint_state_broadcaster"),
     ("commands", "effort_controller/commands", "topic of the effort controller"),
@@ -42,47 +44,33 @@ ARGUMENTS = (
 
 
 def generate_launch_description():
-    suite = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource(SUITE), launch_arguments=FIXED.items()
-    )
-    return LaunchDescription(
-        [
-            *launching.declared(ARGUMENTS),
-            OpaqueFunction(function=check),
-            suite,
-            # after the suite, whose arguments it reads
-            OpaqueFunction(function=spawners),
-        ]
-    )
+    return suite.description(everything, ARGUMENTS)
 
 
-def check(context):
-    """What is fixed here stays so."""
+def everything(context):
     launching.only(context, FIXED, "on hardware it is always")
+    out = suite.nodes(context, launching.robot_text(context))
+    if launching.switch(context, "spawn_controllers"):
+        out.append(spawner(context))
+    return out
 
 
-def spawners(context):
-    """Controllers of ros2_control, if they are wanted."""
-    if not launching.switch(context, "spawn_controllers"):
-        return []
+def spawner(context):
+    """Controllers of ros2_control."""
     launching.require("controller_manager", "effort_controllers", "joint_state_broadcaster")
-    manager = launching.given(context, "controller_manager")
+    manager = launching.topic(context, "controller_manager")
     if not manager.startswith("/"):
-        manager = f"/{launching.given(context, 'namespace')}/{manager}".replace("//", "/")
-    return [
-        Node(
-            package="controller_manager",
-            executable="spawner",
-            name="spawner",
-            namespace=launching.given(context, "namespace"),
-            arguments=[
-                "joint_state_broadcaster",
-                "effort_controller",
-                "--controller-manager",
-                manager,
-                "--param-file",
-                launching.file(context, "controllers_file"),
-            ],
-            output="screen",
-        )
-    ]
+        manager = f"{launching.namespace(context)}/{manager}"
+    return suite.foreign(
+        context,
+        "controller_manager",
+        "spawner",
+        arguments=[
+            "joint_state_broadcaster",
+            "effort_controller",
+            "--controller-manager",
+            manager,
+            "--param-file",
+            launching.file(context, "controllers_file"),
+        ],
+    )

@@ -4,21 +4,25 @@
 All arguments of vm_dynamics.launch.py are arguments here too.
 """
 
-from pathlib import Path
+from vm_dynamics.ros import launching, suite
 
-from launch import LaunchDescription
-from launch.actions import IncludeLaunchDescription, OpaqueFunction
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch_ros.actions import Node
-
-from vm_dynamics.ros import launching
-
-SUITE = str(Path(__file__).parent / "vm_dynamics.launch.py")
-# Those that the suite has too come first here, so these defaults are the ones that count.
+FIXED = {"use_sim_time": True}
 ARGUMENTS = (
     ("robot", "satellite_arm7", "robot of the package, or path of a URDF or xacro file"),
+    ("use_sim_time", "true", "always true here"),
     ("require_enable", "false", "no torque until the service compensator_node/enable says so"),
-    ("rviz", "false", "whether to start RViz, and robot_state_publisher for it"),
+    (
+        "timeout",
+        "1.0",
+        "age of joint states or estimate that stops the torques [s]: by the wall's clock too, on "
+        "which a busy machine makes pauses",
+    ),
+    ("resume", "at_once", "what follows a stop of the torques: enable, ramp or at_once"),
+    (
+        "second_publisher",
+        "warn",
+        "when a topic that torques depend on has two publishers: stop (no torques) or warn",
+    ),
     ("viewer", "false", "whether to open MuJoCo's own window"),
     ("real_time_factor", "1.0", "simulated seconds in a second; 0 for as many as there can be"),
     (
@@ -37,84 +41,50 @@ ARGUMENTS = (
         "thruster_wrench",
         "topic of the wrench that the observer counts with: what the simulated thrusters give",
     ),
-    ("hold", "false", "whether all stands still until the first command that is not zero"),
+    (
+        "hold",
+        "auto",
+        "whether all stands still until the first command that is not zero; auto: if it would "
+        "fall until its rotors turn",
+    ),
 )
-VECTORS = {"gravity": 3, "initial_pose": 7, "initial_twist": 6}
+TOPICS = ("robot_description", "joint_states", "pose", "commands", "thrusts")
 
 
 def generate_launch_description():
-    suite = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource(SUITE),
-        launch_arguments={"use_sim_time": "true"}.items(),
-    )
-    # after the suite, whose arguments it reads
-    return LaunchDescription(
-        [*launching.declared(ARGUMENTS), suite, OpaqueFunction(function=simulation)]
-    )
+    return suite.description(everything, ARGUMENTS)
 
 
-def simulation(context):
-    """The simulator, and what RViz needs."""
-    description = launching.robot_text(context)
-    out = [simulator(context, description)]
-    if launching.switch(context, "rviz"):
-        out.append(state_publisher(context, description))
-    return out
+def everything(context):
+    launching.only(context, FIXED, "in a simulation it is always")
+    robot = launching.robot_text(context, needed=True)
+    return [*suite.nodes(context, robot), simulator(context, robot)]
 
 
-def simulator(context, description):
+def simulator(context, robot):
     parameters = {
-        "robot_description": launching.text(description),
+        **suite.model(context, robot),
         "use_sim_time": False,  # it makes the time of the others
-        "autostart": launching.switch(context, "autostart"),
         "real_time_factor": launching.numbers(context, "real_time_factor", 1)[0],
         "viewer": launching.switch(context, "viewer"),
     }
-    if launching.switch(context, "hold"):
-        parameters["initial.hold"] = True
-    if launching.given(context, "base"):
-        parameters["base"] = launching.text(launching.given(context, "base"))
-    for name, count in VECTORS.items():
+    for name, count in (("initial_pose", 7), ("initial_twist", 6)):
         if launching.given(context, name):
             parameters[name.replace("_", ".")] = launching.numbers(context, name, count)
-    for name in ("hydrodynamics", "propulsion"):
-        if launching.beside(context, name):
-            parameters[name] = launching.text(launching.beside(context, name))
-    return Node(
-        package="vm_dynamics",
-        executable="sim_node",
-        name="sim_node",
-        namespace=launching.given(context, "namespace"),
-        parameters=[launching.file(context, "params_file"), parameters],
-        remappings=[
-            ("joint_states", launching.given(context, "joint_states")),
-            ("pose", launching.given(context, "pose")),
-            ("commands", launching.given(context, "commands")),
-            ("thrusts", launching.given(context, "thrusts")),
-            *launching.clock_remapping(context),
-        ],
-        output="screen",
-    )
+    if launching.beside(context, "propulsion"):
+        parameters["propulsion"] = launching.beside(context, "propulsion")
+    parameters["initial.hold"] = held(context, parameters)
+    if launching.given(context, "world_frame"):
+        parameters["world_frame"] = launching.given(context, "world_frame")
+    wiring = [(name, launching.topic(context, name)) for name in TOPICS]
+    # whom simulated time waits for, with most_lead
+    wiring += [("torques", "compensator_node/torques"), ("odom", "observer_node/odom")]
+    return suite.node(context, "sim_node", parameters, wiring, robot)
 
 
-def state_publisher(context, description):
-    launching.require("robot_state_publisher")
-    return Node(
-        package="robot_state_publisher",
-        executable="robot_state_publisher",
-        name="robot_state_publisher",
-        namespace=launching.given(context, "namespace"),
-        parameters=[
-            {
-                "robot_description": launching.text(description),
-                "use_sim_time": True,
-                "publish_frequency": 50.0,
-            }
-        ],
-        remappings=[
-            ("joint_states", launching.given(context, "joint_states")),
-            *launching.tf_remappings(context),
-            *launching.clock_remapping(context),
-        ],
-        output="screen",
-    )
+def held(context, parameters):
+    """Whether the robot waits for its controller."""
+    if launching.given(context, "hold") != "auto":
+        return launching.switch(context, "hold")
+    falls = any(parameters.get("gravity", ())) and "propulsion" in parameters
+    return falls and "initial.twist" not in parameters

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from vm_dynamics.lie._kernels import quaternion
+from vm_dynamics.lie.se3 import quaternion
 
 p = pytest.importorskip("pybullet")  # not every Python has a wheel of it
 
@@ -68,7 +68,7 @@ class Bullet:
 
     def reset(self, g, q, twist_world, qd):
         """Pose g (4, 4), joints, velocities [v; w] of the base in world axes."""
-        turn = quaternion(np.ascontiguousarray(g))
+        turn = quaternion(g)
         p.resetBasePositionAndOrientation(self.body, g[:3, 3], turn, physicsClientId=self.client)
         p.resetBaseVelocity(
             self.body, twist_world[:3], twist_world[3:], physicsClientId=self.client

@@ -186,6 +186,8 @@ except ImportError:
     REAL = False
     packages = _install()
 
+from vm_dynamics.ros import launching  # noqa: E402 - imports the stand-ins, where they are needed
+
 # -- what a description comes to ------------------------------------------------------------------
 
 
@@ -216,10 +218,10 @@ class Started:
         rules = {}
         for layer in self.layers:
             for name, content in layer.items():
-                rules.setdefault(name, {}).update(_flat(content["ros__parameters"]))
+                rules.setdefault(name, {}).update(launching.flat(content["ros__parameters"]))
         out = {}
         for name, values in rules.items():  # of all that match, the last one to appear wins
-            if _matches(name, self.full_name):
+            if launching.matches(name, self.full_name):
                 out.update(values)
         return out
 
@@ -272,11 +274,17 @@ def path_of(name):
     return ROOT / "launch" / f"{name}.launch.py"
 
 
-def evaluate(name, arguments=None):
-    """What a launch file of the package starts with these arguments, as of a command line."""
+def evaluate(name, arguments=None, started=None):
+    """What a launch file of the package starts with these arguments, as of a command line.
+
+    Args:
+        name: of the launch file.
+        arguments: as text.
+        started: list that is filled on the way, for what was started before an exception.
+    """
     context = LaunchContext()
     context.launch_configurations.update(arguments or {})
-    out = []
+    out = [] if started is None else started
     _walk(load(path_of(name)).generate_launch_description(), context, out)
     names = [item.executable for item in out]
     assert len(set(names)) == len(names), f"twice: {names}"
@@ -362,23 +370,6 @@ def _plain(value):
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def _flat(values, prefix=""):
-    out = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            out.update(_flat(value, f"{prefix}{key}."))
-        else:
-            out[f"{prefix}{key}"] = value
-    return out
-
-
-def _matches(pattern, full_name):
-    """Whether a name in a parameter file means a node: /** is any number of namespaces."""
-    pattern = pattern if pattern.startswith("/") else f"/{pattern}"
-    expression = re.escape(pattern).replace(r"/\*\*", r"(/\w+)*").replace(r"/\*", r"/\w+")
-    return re.fullmatch(expression, full_name) is not None
 
 
 # -- documentation --------------------------------------------------------------------------------

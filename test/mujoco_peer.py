@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
+from urdf_text import from_root
 
 
 class MujocoPeer:
@@ -18,7 +19,7 @@ class MujocoPeer:
 
     def __init__(self, robot, urdf, gravity):
         self.robot = robot
-        self.model = _spec(urdf, gravity).compile()
+        self.model = _spec(from_root(urdf, robot.root_link), gravity).compile()
         self.data = mujoco.MjData(self.model)
         index = {name: 6 + i for i, name in enumerate(robot.joint_names)}
         self.E = np.zeros((self.model.nv, 6 + robot.n))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
+from urdf_text import from_root
 
 
 class Peer:
@@ -18,6 +19,7 @@ class Peer:
 
     def __init__(self, robot, urdf, *, gravity=(0.0, 0.0, 0.0)):
         text = Path(urdf).read_text() if Path(str(urdf)[:200]).suffix == ".urdf" else urdf
+        text = from_root(text, robot.root_link)
         self.model = pin.buildModelFromXML(text, pin.JointModelFreeFlyer())
         self.model.gravity.linear = np.array(gravity, dtype=float)
         self.data = self.model.createData()

@@ -28,13 +28,13 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from vm_dynamics.compiled import ENTRY_POINTS
 from vm_dynamics.demo.supervisor import ask_to_end
-from vm_dynamics.dynamics._entry import ENTRY_POINTS
 from vm_dynamics.ros.client import ServiceError, ask, unused
 from vm_dynamics.ros.node import LATCHED, SENSOR
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 30.0  # [s]: what a busy machine may take to start a process that compiles nothing
+GRAPH_TIMEOUT = 30.0  # [s]: what a busy machine may take to start a process that compiles nothing
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _domains = itertools.cycle(range(10 + 20 * (_WORKER % 4), 30 + 20 * (_WORKER % 4)))
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
@@ -52,9 +52,21 @@ def compile_kernels():
 class Process:
     """A node as a process of its own; its output goes to a file."""
 
-    def __init__(self, graph, name, *, parameters=None, arguments=(), namespace=None, node=None):
+    def __init__(
+        self,
+        graph,
+        name,
+        *,
+        parameters=None,
+        arguments=(),
+        namespace=None,
+        node=None,
+        script=None,
+        environment=None,
+    ):
         self.name = node or name
-        command = [sys.executable, "-m", f"vm_dynamics.ros.{name}", "--ros-args"]
+        program = ["-m", f"vm_dynamics.ros.{name}"] if script is None else [str(script)]
+        command = [sys.executable, *program, "--ros-args"]
         for key, value in (parameters or {}).items():
             command += ["-p", f"{key}:={_yaml(value)}"]
         if namespace:
@@ -63,7 +75,11 @@ class Process:
             command += ["-r", f"__node:={node}"]
         self.full_name = f"{namespace or ''}/{self.name}"
         self.log = graph.folder / f"{name}-{len(graph.processes)}.log"
-        environment = {**os.environ, "ROS_DOMAIN_ID": str(graph.domain)}
+        environment = {
+            **os.environ,
+            "ROS_DOMAIN_ID": str(graph.domain),
+            **(environment or {}),
+        }
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [*command, *arguments], stdout=output, stderr=subprocess.STDOUT, env=environment
@@ -73,7 +89,7 @@ class Process:
     def output(self):
         return self.log.read_text(errors="replace")
 
-    def stop(self, number=signal.SIGINT, patience=PATIENCE):
+    def stop(self, number=signal.SIGINT, patience=GRAPH_TIMEOUT):
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(patience)
@@ -108,7 +124,7 @@ class Graph:
     def close(self):
         # Asked, not killed: one that is killed while it holds a lock in shared memory takes along,
         # in Fast DDS 2.14, a reader that closes later, which is this process.
-        ask_to_end([process.process for process in self.processes], 0.5 * PATIENCE)
+        ask_to_end([process.process for process in self.processes], 0.5 * GRAPH_TIMEOUT)
         # the other way round, rclpy may free a wait set that the executor still looks at
         self.executor.remove_node(self.node)
         self.node.destroy_node()
@@ -128,7 +144,7 @@ class Graph:
         while (left := end - time.monotonic()) > 0:
             self.executor.spin_once(timeout_sec=min(left, 0.05))
 
-    def until(self, condition, what="condition", patience=PATIENCE, each=lambda: None):
+    def until(self, condition, what="condition", patience=GRAPH_TIMEOUT, each=lambda: None):
         """Handle messages, calling ``each`` in between, until a condition holds."""
         self._wait(condition, time.monotonic() + patience, each)
         if not condition():
@@ -171,7 +187,7 @@ class Graph:
         """Values of the last diagnostics of a process."""
         return self.diagnostics.get(process.full_name, (b"", "", {}))[2]
 
-    def call(self, kind, name, request, patience=PATIENCE):
+    def call(self, kind, name, request, patience=GRAPH_TIMEOUT):
         """Call a service that may be asked twice."""
         try:
             return ask(self.node, kind, name, request, self._wait, patience)

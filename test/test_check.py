@@ -152,6 +152,11 @@ def test_a_shipped_robot_has_no_problem(name):
         assert vm.load(path).name == name
 
 
+def based(kind, inside):
+    """One link, held by a joint of a kind."""
+    return robot(link("w", None), link("a"), joint("j", "w", "a", kind, inside))
+
+
 MASS = '<mass value="1"/>'
 DOUBTFUL = {
     "long axis": (pair(f'<axis xyz="0 3 4"/>{LIMIT}'), 4, "joint 'j': axis '0 3 4' has length 5"),
@@ -182,6 +187,16 @@ DOUBTFUL = {
         4,
         "joint 'j': fixes the robot to 'world'; its base is taken as free to move and 'a' as",
     ),
+    "origin of a planar base": (
+        based("planar", '<axis xyz="0 0 1"/><origin xyz="0 0 0.2" rpy="0 0 0"/>'),
+        4,
+        "joint 'j': its origin, xyz='0 0 0.2' rpy='0 0 0', is left out: 'a' is frame {1}, and",
+    ),
+    "origin of a floating base": (
+        based("floating", '<origin rpy="0 0 1.57"/>'),
+        4,
+        "joint 'j': its origin, rpy='0 0 1.57', is left out",
+    ),
 }
 
 
@@ -197,6 +212,15 @@ def test_a_doubtful_description_is_loaded_with_a_warning(urdf, line, words):
     assert warning.filename == __file__  # it points at who called load
 
 
+@pytest.mark.filterwarnings("ignore::vm_dynamics.errors.UrdfWarning")
+def test_the_origin_of_a_robot_fixed_to_world_is_left_out_with_a_warning():
+    step = joint("j", "world", "a", "fixed", '<origin xyz="0 0 1"/>')
+    urdf = robot(link("world", None), link("a"), step)
+    freed, left_out = found_in(urdf)
+    assert "free to move" in freed.message and "xyz='0 0 1', is left out" in left_out.message
+    assert vm.load(urdf) == vm.load(robot(link("a")))
+
+
 HARMLESS = {
     "nearly a unit vector": pair(f'<axis xyz="0.7071 0.7071 0"/>{LIMIT}'),
     "continuous without limit": pair("", "continuous"),
@@ -210,6 +234,7 @@ HARMLESS = {
     ),
     "flat plate of six digits": pair(inertial=f"{MASS}{inertia(0.0833333, 0.0833333, 0.166667)}"),
     "no robot name": robot(link("a")).replace(' name="r"', ""),
+    "a base at the origin": based("floating", '<origin xyz="0 0 0" rpy="0 -0.0 0"/>'),
     "unlimited limits": pair('<limit lower="-1e308" upper="1e308" effort="1e99" velocity="9"/>'),
 }  # fmt: skip
 

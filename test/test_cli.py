@@ -205,7 +205,7 @@ def test_show_of_a_broken_file_lists_its_errors(file, capsys):
 def test_warmup_prints_that_the_kernels_are_ready(capsys):
     run("warmup")
     out = capsys.readouterr().out
-    assert out.split()[1:3] == ["kernels", "for"] and int(out.split()[0]) > 5
+    assert out.split()[1:3] == ["kernels", "ready"] and int(out.split()[0]) > 5
     assert "ready after" in out
 
 

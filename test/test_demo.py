@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ros_graph import Graph, compile_kernels
+from urdf_text import joint, link, robot
 
 import vm_dynamics as vm
 from vm_dynamics.cli import _parser
@@ -76,10 +77,59 @@ def test_targets_are_smooth_and_within_all_limits(scenario):
         assert (q >= robot.lower_limits).all() and (q <= robot.upper_limits).all()
 
 
+def narrow_robot(folder):
+    """A robot with little room: a narrow hinge, one far from zero, slides, a slow wrist."""
+    limits = {
+        "narrow": ("revolute", 'lower="-0.05" upper="0.05" velocity="1"'),
+        "far": ("revolute", 'lower="1.0" upper="1.3" velocity="1"'),
+        "finger": ("prismatic", 'lower="0" upper="0.02" velocity="1"'),
+        "lift": ("prismatic", 'lower="-1" upper="-0.2" velocity="0.01"'),
+        "slow": ("revolute", 'lower="-2" upper="2" velocity="0.02"'),
+        "wheel": ("continuous", 'velocity="1"'),
+    }
+    parts, parent = [link("base")], "base"
+    for name, (kind, limit) in limits.items():
+        inside = f'<limit effort="10" {limit}/>'
+        parts += [link(f"{name}_link"), joint(name, parent, f"{name}_link", kind, inside)]
+        parent = f"{name}_link"
+    path = folder / "narrow.urdf"
+    path.write_text(robot(*parts, name="narrow"))
+    path.with_suffix(".yaml").write_text("hydrodynamics: {links: {base: {volume: 0.001}}}")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("which", ["satellite_dual_arm", "narrow"])
+def test_targets_of_another_robot_stay_off_all_limits(name, which, tmp_path):
+    if which == "satellite_dual_arm" and name == "underwater":
+        return  # it has no file of its water
+    scenario = SCENARIOS[name](narrow_robot(tmp_path) if which == "narrow" else which, None, 0)
+    robot = scenario.robot
+    assert robot.prismatic.any() and not robot.prismatic.all()
+    span = robot.upper_limits - robot.lower_limits
+    limited = np.isfinite(span)
+    span[~limited] = 0.0
+    low, high = robot.lower_limits + 0.05 * span, robot.upper_limits - 0.05 * span
+    if name == "reorient":  # the rest is the planner's, which keeps the limits
+        q = scenario.start.q
+        assert (q >= low).all() and (q <= high).all()
+        return
+    path = [scenario.target(t) for t in np.linspace(0.0, scenario.duration, 997)]
+    q, qd = (np.array([step[k] for step in path]) for k in (0, 1))
+    assert (q >= low).all() and (q <= high).all()
+    assert (abs(qd) <= robot.velocity_limits).all()
+    moved = np.ptp(q, axis=0)
+    sliding = robot.prismatic & limited
+    assert (moved[sliding] <= 0.5 * span[sliding]).all()
+    if name == "tumbling":
+        assert (moved[limited] > 0.0).all(), "all of them move"
+        assert moved[~robot.prismatic].max() == pytest.approx(0.3, rel=1e-2)
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_robot_or_time_that_does_not_fit_is_refused_with_a_reason(name):
     kind = SCENARIOS[name]
-    for duration in (kind.SHORTEST - 1.0, 1e4, float("nan")):
+    for duration in (kind.MIN_DURATION - 1.0, 1e4, float("nan")):
         with pytest.raises(vm.ParameterError, match="duration"):
             kind(None, duration, 0)
     for seed in (-1, 2**31):
@@ -125,6 +175,20 @@ def test_tumbling_is_judged_by_the_velocity_error_and_a_tenth_of_plain_pd():
     assert [bar.met for bar in wrong[:2]] == [False, True]
     equal = still(scenario, Log(), small, lambda t: 0.02)
     assert [bar.met for bar in equal[3:5]] == [False, False]
+
+
+def test_errors_of_joints_that_turn_are_degrees_and_of_those_that_slide_millimetres():
+    scenario = SCENARIOS["tumbling"]("satellite_dual_arm", None, 0)
+    off = np.where(scenario.robot.prismatic, 2e-3, np.radians(0.5))
+    log = Log()
+    bars = still(scenario, log, np.zeros(6), lambda t: off)
+    joints = [bar for bar in bars if "joint error" in bar.what]
+    assert len(joints) == 12, "plain and two laws, held and moving, degrees and millimetres"
+    for bar in joints:
+        assert bar.value == pytest.approx({"deg": 0.5, "mm": 2.0}[bar.unit], rel=1e-6)
+    assert scenario.error_now(log) == "joint error  0.500 deg,  2.000 mm"
+    own = SCENARIOS["tumbling"](None, None, 0)
+    assert {bar.unit for bar in still(own, Log(), np.zeros(6), lambda t: 0.01)[2:]} == {"deg"}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -211,6 +275,7 @@ def test_a_signal_at_any_time_ends_all_processes(tmp_path, number):
 @pytest.mark.alone
 @pytest.mark.parametrize("name", ["tumbling", "underwater"])
 def test_a_scenario_meets_its_bars_and_leaves_pictures_and_a_recording(tmp_path, name):
+    from rosbags.highlevel import AnyReader
     from rosbags.rosbag2 import Reader
 
     process = demo(tmp_path, "--scenario", name, "--seed", "3")
@@ -223,9 +288,19 @@ def test_a_scenario_meets_its_bars_and_leaves_pictures_and_a_recording(tmp_path,
         counts = {c.topic: c.msgcount for c in reader.connections}
         duration = 1e-9 * reader.duration
     assert SCENARIOS[name].DURATION - 3.0 < duration < SCENARIOS[name].DURATION + 1.0
-    for topic in ("/joint_states", "/ground_truth/odom", "/observer_node/odom"):
+    for topic in (
+        "/clock",
+        "/joint_states",
+        "/ground_truth/odom",
+        "/observer_node/odom",
+        "/compensator_node/commands",
+    ):
         # best effort, and a busy machine
         assert counts[topic] > 0.8 * 250.0 * duration
     for topic in ("/tf", "/pose", "/target", "/ccf_node/map", "/robot_description"):
         assert counts[topic] > 0
+    assert counts["/tf_static"] == 1
+    with AnyReader([folder / "recording"]) as reader:
+        for connection, _, raw in reader.messages():
+            reader.deserialize(raw, connection.msgtype)  # raises what cannot be read
     assert len(list((folder / "recording").glob("*.mcap"))) == 1

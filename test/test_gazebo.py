@@ -16,7 +16,7 @@ from urdf_parser_py.urdf import URDF
 from urdf_text import joint, link, pair, robot
 
 import vm_dynamics as vm
-from vm_dynamics import gazebo
+from vm_dynamics.ros import gazebo
 
 WORLDS = sorted((ROOT / "config/worlds").glob("*.sdf"))
 LIBRARY = re.compile(r"gz-sim-([a-z-]+)-system")
@@ -57,7 +57,8 @@ def test_a_robot_with_tags_is_the_same_robot(name, control):
     assert same.joint_names == plain.joint_names and same.link_names == plain.link_names
     assert same.total_mass == plain.total_mass
     q = [0.1] * plain.n
-    assert (same.mass_matrix(q) == plain.mass_matrix(q)).all()
+    free = vm.load(text(name), base="SE3")  # Gazebo knows no other base
+    assert (same.mass_matrix(q) == free.mass_matrix(q)).all()
     assert URDF.from_xml_string(with_tags.encode()).name == plain.name
 
 
@@ -189,14 +190,21 @@ def test_a_world_in_front_of_the_robot_is_taken_out_or_refused():
         return robot(link(name, inertial), *body, root)
 
     for name in ("world", "odom"):
-        free = gazebo.with_plugins(with_root(name, "floating"))
-        assert "floating" not in free and f'name="{name}"' not in free
-        assert vm.load(free).root_link == "body"
-    for kind in ("fixed", "planar"):
-        with pytest.raises(vm.UrdfError, match="'world'.*fix the robot.*floating"):
-            gazebo.with_plugins(with_root("world", kind))
+        for kind in ("floating", "planar"):
+            free = gazebo.with_plugins(with_root(name, kind))
+            assert kind not in free and f'name="{name}"' not in free
+            assert vm.load(free).root_link == "body"
+    with pytest.raises(vm.UrdfError, match="'world'.*fix the robot.*floating"):
+        gazebo.with_plugins(with_root("world", "fixed"))
     with pytest.raises(vm.UrdfError, match="no mass"):
         gazebo.with_plugins(with_root("footprint", "fixed"))
+
+
+def test_a_planar_base_is_free_in_gazebo_and_a_warning_says_so():
+    assert vm.load(text("rover_arm2")).base_group.name == "SE2"
+    with pytest.warns(vm.UrdfWarning, match="'ground' is planar.*only the ground"):
+        free = gazebo.with_plugins(text("rover_arm2"))
+    assert vm.load(free).base_group.name == "SE3"
 
 
 def test_what_a_urdf_has_of_its_own_is_respected():

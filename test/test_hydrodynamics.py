@@ -3,15 +3,15 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference
 from cases import ALL, GROUPS, ROBOTS, State, derivative, load, relative
 from test_kernels import REDUCED
 
 import vm_dynamics as vm
-from vm_dynamics.dynamics import general
+from vm_dynamics.dynamics import general, lagrange_poincare, plain, quasi_coordinates, quaternion
 from vm_dynamics.lie.se3 import ad, ad_tilde, hat3
 
 GRAVITY = (0.0, 0.0, -9.81)
@@ -47,6 +47,11 @@ def case(request):
     return robot, State(robot, seed=5)
 
 
+def dry_of(robot):
+    """The same robot without its fluid."""
+    return vm.Robot(robot.description, robot.base_group, robot.gravity, robot.tip_link)
+
+
 def link_forces(robot, g, q, V, qd, Vd, qdd):
     """Wrench of the fluid on every link in its frame, link by link as in the text books.
 
@@ -54,11 +59,10 @@ def link_forces(robot, g, q, V, qd, Vd, qdd):
     current. Returns the generalized force [base; joints].
     """
     fluid = robot.hydrodynamics
-    iota = robot.base_group.iota
-    terms = dict(zip(robot.link_names, reference.link_terms(robot, q, qd), strict=True))
+    terms = dict(zip(robot.link_names, plain.link_terms(robot, q, qd), strict=True))
     out = np.zeros(robot.b + robot.n)
     for part in fluid.links:
-        T, T_dot = reference.link_map(terms[part.link], iota, qd)
+        T, T_dot = plain.link_map(terms[part.link])
         v, a = np.concatenate((V, qd)), np.concatenate((Vd, qdd))
         turn = (g @ robot.link_pose(q, part.link))[:3, :3]
         stream = turn.T @ np.array(fluid.current)
@@ -78,7 +82,7 @@ def link_forces(robot, g, q, V, qd, Vd, qdd):
 
 def test_inverse_dynamics_has_the_forces_of_the_text_books_on_every_link(case):
     robot, s = case
-    dry = vm.Robot(robot.description, robot.base_group, robot.gravity, robot.tip_link)
+    dry = dry_of(robot)
     motion = s.g, s.q, s.V, s.qd, s.Vd, s.qdd
     found = np.concatenate(robot.inverse_dynamics(*motion, s.tip))
     expected = np.concatenate(dry.inverse_dynamics(*motion, s.tip)) - link_forces(robot, *motion)
@@ -100,6 +104,83 @@ def test_the_quaternion_model_too():
     acc = robot.forward_dynamics(s.g, s.q, s.V, s.qd, s.tau, s.F, s.tip, method="quaternion")
     back = robot.inverse_dynamics(s.g, s.q, s.V, s.qd, *acc, s.tip)
     assert relative(np.concatenate(back), np.concatenate((s.F, s.tau))) < SAME
+
+
+def test_fluid_forces_are_those_of_the_text_books_without_added_mass(case):
+    robot, s = case
+    fluid, none = robot.hydrodynamics, (0.0,) * 36
+    links = tuple(replace(part, added_mass=none) for part in fluid.links)
+    light = vm.submerge(dry_of(robot), replace(fluid, links=links))
+    still = np.zeros(robot.b), np.zeros(robot.n)
+    expected = link_forces(light, s.g, s.q, s.V, s.qd, *still)
+    found = np.concatenate(light.fluid_forces(s.g, s.q, s.V, s.qd))
+    assert relative(found, expected) < ROUNDING
+
+
+def test_there_are_no_fluid_forces_in_the_dry():
+    robot = load("auv_arm4", "SE2", GRAVITY)
+    s = State(robot, 5)
+    F, tau = robot.fluid_forces(s.g, s.q, s.V, s.qd)
+    assert F.shape == (3,) and tau.shape == (4,) and not F.any() and not tau.any()
+    assert robot.hydrodynamics is None
+
+
+@pytest.mark.parametrize("formulation", [lagrange_poincare, quasi_coordinates, quaternion])
+def test_the_forward_dynamics_of_each_formulation_obeys_the_fluid(formulation):
+    dry = load("auv_arm4", "SE3", GRAVITY)
+    robot = vm.submerge(dry, random_fluid(dry, 3, (0.4, -0.3, 0.2)))
+    s = State(robot, seed=5)
+    found = formulation.forward(robot, s.g, s.q, s.V, s.qd, s.tau, s.F)
+    expected = robot.forward_dynamics(s.g, s.q, s.V, s.qd, s.tau, s.F)
+    assert relative(np.concatenate(found), np.concatenate(expected)) < SAME
+
+
+def test_the_coordinates_of_the_quaternion_model_obey_the_fluid():
+    dry = load("auv_arm4", "SE3", GRAVITY)
+    robot = vm.submerge(dry, random_fluid(dry, 3, (0.4, -0.3, 0.2)))
+    s, model = State(robot, seed=5), vm.QuaternionModel(robot)
+    x = model.coordinates(s.g, s.q)
+    xd = model.velocities(x, s.V, s.qd)
+    f_x = model.force_map(x) @ np.concatenate((s.F, s.tau))
+    Vd, qdd = robot.forward_dynamics(s.g, s.q, s.V, s.qd, s.tau, s.F)
+    for xdd in (model.accelerations(x, xd, f_x), model.rates(x, xd, f_x, 1e-3).vd):
+        assert relative(xdd[7:], qdd) < SAME
+        turn, w = s.g[:3, :3], s.V[3:]
+        assert relative(turn.T @ xdd[:3] - np.cross(w, s.V[:3]), Vd[:3]) < SAME
+
+
+def test_a_vehicle_on_wheels_obeys_the_fluid():
+    dry = load("rover_arm2", "SE2", GRAVITY)
+    robot = vm.submerge(dry, random_fluid(dry, 4, (0.4, -0.3, 0.0)))
+    s = State(robot, seed=6)
+    v = np.array([0.5, 0.2])
+    V = np.array([v[0], 0.0, v[1]])
+    vd, qdd, side = robot.wheeled_dynamics(s.g, s.q, v, s.qd, s.tau, s.F)
+    F, tau = robot.inverse_dynamics(s.g, s.q, V, s.qd, [vd[0], 0.0, vd[1]], qdd)
+    assert relative(F, s.F + [0.0, side, 0.0]) < SAME
+    assert relative(tau, s.tau) < SAME
+
+
+def test_what_knows_no_forces_on_the_base_refuses_a_submerged_robot():
+    robot = vm.submerge(load("auv_arm4", "SE3", GRAVITY), FILE)
+    s = State(robot, seed=5)
+    with pytest.raises(vm.ParameterError, match="'auv_arm4' is submerged"):
+        robot.free_floating(s.q, s.V, s.qd, s.tau)
+    with pytest.raises(vm.ParameterError, match="'auv_arm4' is submerged"):
+        robot.dynamically_equivalent_manipulator()
+
+
+def test_the_reduced_equations_take_the_fluid_as_a_force(case):
+    robot, s = case
+    mu = s.V + robot.connection(s.q) @ s.qd
+    reduced = robot.reduced(s.q, s.qd, mu)
+    still = np.zeros(robot.b), np.zeros(robot.n)
+    dry = dry_of(robot)
+    weight = dry.inverse_dynamics(s.g, s.q, *still, *still)
+    F, tau = robot.fluid_forces(s.g, s.q, s.V, s.qd)
+    mu_dot, qdd = reduced.accelerations(mu, s.qd, s.F + F - weight[0], s.tau + tau - weight[1])
+    _, expected = robot.forward_dynamics(s.g, s.q, s.V, s.qd, s.tau, s.F)
+    assert relative(qdd, expected) < SAME
 
 
 def test_a_steady_current_is_the_same_as_moving_through_water_at_rest():
@@ -219,9 +300,8 @@ def test_drag_only_takes_energy():
         s = State(robot, seed)
         v = np.concatenate((s.V, s.qd))
         rest = np.zeros(robot.b), np.zeros(robot.n)
-        loads = robot._generalized(s.q, robot._loads(s.g, s.q, s.V, s.qd, None, ()))
-        assert v @ loads < 0.0
-        assert abs(robot._generalized(s.q, robot._loads(s.g, s.q, *rest, None, ()))).max() == 0.0
+        assert v @ np.concatenate(robot.fluid_forces(s.g, s.q, s.V, s.qd)) < 0.0
+        assert not np.concatenate(robot.fluid_forces(s.g, s.q, *rest)).any()
 
 
 def test_the_vehicle_floats_level_and_rights_itself():

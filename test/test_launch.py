@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rclpy
 import yaml
 from cases import SHIPPED, text
 from launch_recorder import FILES, ROOT, arguments_of, evaluate, packages, tables
 
 import vm_dynamics as vm
-from vm_dynamics import gazebo
-from vm_dynamics.paths import config_dir, robot_file
-from vm_dynamics.ros import reference
+from vm_dynamics.paths import config_dir, robot_file, robot_parameters
+from vm_dynamics.ros import gazebo, launching, reference
 from vm_dynamics.ros.launching import MissingPackageError
 from vm_dynamics.ros.sim_node import SimParameters
 
@@ -36,6 +36,8 @@ CASES = [
     ("sim", {"robot": "auv_arm4", "gravity": FALL, "hold": "true", "viewer": "true"}),
     ("sim", {"robot": OWN, "base": "SE2", "rviz": "true", "real_time_factor": "0.5"}),
     ("sim", {"initial_twist": "[0, 0, 0, 0, 0, 0.17]", "initial_pose": "[0,0,1,0,0,0,1]"}),
+    ("sim", {"rviz": "true", "namespace": "a", "frame_prefix": "a/", "world_frame": "map"}),
+    ("sim", {"controller": "reaction", "resume": "at_once", "second_publisher": "stop"}),
     ("gazebo", {}),
     ("gazebo", {"world": "earth", "headless": "true", "robot": "hexa_arm2", "rviz": "true"}),
     ("gazebo", {"control": "ros2_control", "robot": OWN, "namespace": "a"}),
@@ -43,6 +45,7 @@ CASES = [
     ("hardware", {}),
     ("hardware", {"robot": OWN, "spawn_controllers": "true", "namespace": "a"}),
     ("hardware", {"pose": "/mocap/pose", "pose_type": "pose_with_covariance"}),
+    ("hardware", {"robot": OWN, "rviz": "true", "state_publisher": "true", "world_frame": ""}),
 ]
 IDS = [f"{name}-{'-'.join(arguments) or 'defaults'}" for name, arguments in CASES]
 each_case = pytest.mark.parametrize(("name", "arguments"), CASES, ids=IDS)
@@ -179,6 +182,10 @@ def test_the_suite_is_wired_to_itself(name, arguments):
         assert started["odom_tf_node"].topic("odom") == observer.topic("~/odom")
         assert started["odom_tf_node"].topic("/tf") == started["rviz2"].topic("/tf")
     assert ("odom_tf_node" in started) == ("rviz2" in started)
+    if "robot_state_publisher" in started and "rviz2" in started:
+        for topic in ("/tf", "/tf_static", "robot_description"):
+            there = started["robot_state_publisher"].topic(topic)
+            assert there == started["rviz2"].topic(topic)
 
 
 def ours_with_robot(started):
@@ -228,6 +235,122 @@ def test_files_beside_the_urdf_are_found_by_themselves_and_can_be_left_out(robot
     without = evaluate("sim", {"robot": robot, "hydrodynamics": "none", "propulsion": "none"})
     for item in without.started.values():
         assert not {"hydrodynamics", "propulsion"} & set(item.parameters)
+
+
+FLYING = {"robot": "hexa_arm2", "gravity": FALL}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "controller"),
+    [
+        ("sim", FLYING, "computed_torque"),
+        ("sim", {"robot": "auv_arm4", "gravity": FALL}, "computed_torque"),
+        ("hardware", FLYING, "computed_torque"),
+        ("vm_dynamics", FLYING, "computed_torque"),
+        ("sim", {"robot": "hexa_arm2"}, "momentum"),
+        ("sim", {**FLYING, "propulsion": "none"}, "momentum"),
+        ("sim", {"robot": "satellite_arm7", "gravity": FALL}, "momentum"),
+        ("gazebo", {"robot": "hexa_arm2", "world": "earth"}, "momentum"),
+        ("vm_dynamics", {}, "momentum"),
+        ("sim", {**FLYING, "controller": "momentum"}, "momentum"),
+        ("sim", {"controller": "reaction"}, "reaction"),
+    ],
+)
+def test_who_has_rotors_and_weight_flies_unless_told_otherwise(name, arguments, controller):
+    compensator = evaluate(name, arguments).started["compensator_node"]
+    assert compensator.parameters["controller"] == controller
+
+
+@pytest.mark.parametrize(
+    ("content", "asked", "controller"),
+    [
+        ("gravity: [0.0, 0.0, -9.81]", "auto", "computed_torque"),
+        ("controller: reaction, gravity: [0.0, 0.0, -9.81]", "auto", "reaction"),
+        ("controller: reaction", "momentum", "momentum"),
+        ("controller: reaction", "", "reaction"),
+    ],
+)
+def test_the_parameter_file_has_a_say_in_the_controller(tmp_path, content, asked, controller):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"/**: {{ros__parameters: {{{content}}}}}")
+    arguments = {"robot": "quad_arm1", "params_file": str(file), "controller": asked}
+    compensator = evaluate("sim", arguments).started["compensator_node"]
+    assert compensator.parameters["controller"] == controller
+
+
+def test_on_hardware_torques_come_back_only_when_asked_for_and_two_publishers_stop_them():
+    expected = {
+        "hardware": ("enable", "stop"),
+        "sim": ("at_once", "warn"),
+        "gazebo": ("at_once", "warn"),
+        "vm_dynamics": (None, None),  # left to the parameter file
+    }
+    for name, (resume, second) in expected.items():
+        found = evaluate(name).started["compensator_node"].parameters
+        assert (found.get("resume"), found.get("second_publisher")) == (resume, second)
+        asked = {"resume": "at_once", "second_publisher": "warn"}
+        found = evaluate(name, asked).started["compensator_node"].parameters
+        assert asked.items() <= found.items()
+
+
+@pytest.mark.parametrize("name", ["sim", "gazebo"])
+def test_a_prefix_lets_two_robots_share_one_tf(name):
+    arguments = {"rviz": "true", "namespace": "a"}
+    alone = evaluate(name, arguments).started
+    shared = evaluate(name, {**arguments, "frame_prefix": "a/"}).started
+    for executable, item in shared.items():
+        declares = "frame_prefix" in declared(PARAMETERS.get(executable, reference.NodeParameters))
+        if declares or executable == "robot_state_publisher":
+            assert item.parameters["frame_prefix"] == "a/", executable
+    for executable in ("rviz2", "odom_tf_node", "robot_state_publisher"):
+        assert alone[executable].topic("/tf") == "/a/tf"
+        assert shared[executable].topic("/tf") == "/tf"
+    shown = yaml.safe_load(Path(shared["rviz2"].arguments[1]).read_text())
+    models = [d for d in shown["Visualization Manager"]["Displays"] if "TF Prefix" in d]
+    assert [d["TF Prefix"] for d in models] == ["a"], "RViz adds the slash"
+    if name == "gazebo":
+        tagged = shared["robot_state_publisher"].parameters["robot_description"]
+        assert "<robot_base_frame>a/base_link</robot_base_frame>" in tagged
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "there"),
+    [
+        ("sim", {}, False),
+        ("sim", {"tf": "true"}, True),
+        ("sim", {"rviz": "true"}, True),
+        ("sim", {"rviz": "true", "state_publisher": "false"}, False),
+        ("sim", {"state_publisher": "true"}, True),
+        ("gazebo", {}, True),
+        ("gazebo", {"rviz": "true"}, True),
+        ("hardware", {"robot": OWN, "rviz": "true"}, False),
+        ("hardware", {"robot": OWN, "state_publisher": "true"}, True),
+        ("vm_dynamics", {"robot": OWN, "tf": "true"}, True),
+        ("vm_dynamics", {"tf": "true"}, False),
+    ],
+)
+def test_the_links_are_on_tf_where_the_base_is_unless_others_see_to_it(name, arguments, there):
+    started = evaluate(name, arguments).started
+    assert ("robot_state_publisher" in started) == there
+    if there:
+        publisher, observer = started["robot_state_publisher"], started["observer_node"]
+        assert publisher.topic("joint_states") == observer.topic("joint_states")
+        assert publisher.parameters["use_sim_time"] == observer.parameters["use_sim_time"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_poses_and_rviz_have_one_world_frame(name):
+    for asked, frame in (({}, "world"), ({"world_frame": "map"}, "map")):
+        started = evaluate(name, {**asked, "rviz": "true"}).started
+        for executable in {"observer_node", "sim_node"} & set(started):
+            assert started[executable].parameters["world_frame"] == frame
+        assert started["rviz2"].arguments[2:] == ["-f", frame]
+        if name == "gazebo":
+            tagged = started["robot_state_publisher"].parameters["robot_description"]
+            assert f"<odom_frame>{frame}</odom_frame>" in tagged
+    started = evaluate(name, {"world_frame": "", "rviz": "true"}).started
+    assert not any("world_frame" in item.parameters for item in started.values())
+    assert len(started["rviz2"].arguments) == 2
 
 
 @pytest.mark.parametrize("robot", SHIPPED)
@@ -350,6 +473,38 @@ def test_arguments_go_before_the_parameter_file(tmp_path):
     assert "law" not in started["observer_node"].parameters
 
 
+@pytest.mark.parametrize("full_name", ["/observer_node", "/a/observer_node", "/a/b/ccf_node"])
+def test_a_parameter_file_is_read_as_ros_reads_it(tmp_path, full_name):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "/**:\n  ros__parameters: {one: 1, two: 2.0, three: {x: a, y: [1.0, 2.0]}}\n"
+        "observer_node:\n  ros__parameters: {one: 2, three.x: b}\n"
+        "/*/observer_node:\n  ros__parameters: {two: 3.0}\n"
+        "a:\n  observer_node:\n    ros__parameters: {four: true}\n"
+        "  b:\n    ccf_node:\n      ros__parameters: {four: false}\n"
+        "/**/ccf_node:\n  ros__parameters: {one: 5}\n"
+        "/b/ccf_node:\n  ros__parameters: {one: 6}\n"
+    )
+    context = rclpy.Context()
+    rclpy.init(args=["--ros-args", "--params-file", str(file)], context=context)
+    space, _, name = full_name.rpartition("/")
+    node = rclpy.node.Node(
+        name,
+        namespace=space,
+        context=context,
+        automatically_declare_parameters_from_overrides=True,
+        start_parameter_services=False,
+    )
+    try:
+        found = {key: p.value for key, p in node.get_parameters_by_prefix("").items()}
+    finally:
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+    of_rclpy = {"use_sim_time", "start_type_description_service"}
+    found = {k: list(v) if k == "three.y" else v for k, v in found.items() if k not in of_rclpy}
+    assert launching.from_file(str(file), full_name) == found
+
+
 @pytest.mark.parametrize("left_out", NAMES)
 def test_each_node_can_be_left_out(left_out):
     for name in FILES:
@@ -372,32 +527,172 @@ def test_a_robot_may_be_written_in_xacro(tmp_path):
 # -- what cannot be -----------------------------------------------------------------------------
 
 
+def refused(name, arguments, error=vm.VmDynamicsError):
+    """Message with which a launch file refuses arguments, before it has started anything."""
+    started = []
+    with pytest.raises(error) as caught:
+        evaluate(name, arguments, started)
+    assert not started, "launch would leave these running"
+    return str(caught.value)
+
+
+# A value of each argument that makes no sense, and what else must be asked for that it matters.
+NO_FLAG, NO_TOPIC = "perhaps", "a b"
+WRONG = {
+    **dict.fromkeys(("dynamics", "observer", "compensator", "ccf"), NO_FLAG),
+    **dict.fromkeys(("rviz", "tf", "state_publisher", "autostart", "use_sim_time"), NO_FLAG),
+    **dict.fromkeys(("require_enable", "viewer", "hold", "headless", "server"), NO_FLAG),
+    **dict.fromkeys(("robot_description", "joint_states", "pose", "base_wrench"), NO_TOPIC),
+    **dict.fromkeys(("target", "commands", "thrusts", "clock"), NO_TOPIC),
+    **dict.fromkeys(("hydrodynamics", "propulsion", "params_file"), "/no/such.yaml"),
+    **dict.fromkeys(("x", "y", "z"), "left"),
+    "robot": "rover",
+    "namespace": "a b",
+    "base": "SE9",
+    "gravity": "down",
+    "controller": "magic",
+    "resume": "never",
+    "second_publisher": "cheer",
+    "effort_scale": "2.0",
+    "timeout": "3.0",
+    "frame_prefix": "/a",
+    "pose_type": "guess",
+    "real_time_factor": "-1.0",
+    "initial_pose": "[0, 0, 0]",
+    "initial_twist": "[0, 0, 0]",
+    "world": "mars",
+    "control": "magic",
+    "pose_rate": "often",
+    "spawn_controllers": NO_FLAG,
+    "controllers_file": "/no/such.yaml",
+    "controller_manager": NO_TOPIC,
+}
+TOGETHER = {
+    "controllers_file": {"spawn_controllers": "true", "control": "ros2_control"},
+    "controller_manager": {"spawn_controllers": "true"},
+}
+ANY_TEXT = {"name", "world_frame"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_wrong_argument_is_refused_before_anything_starts(name):
+    for argument in set(arguments_of(name)) - ANY_TEXT:
+        wrong = {argument: WRONG[argument], **TOGETHER.get(argument, {})}
+        message = refused(name, wrong)
+        assert re.search(rf"\b{argument.replace('_', '[_.]')}\b", message), (argument, message)
+        assert WRONG[argument].removesuffix(".0") in message, message
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
         ("vm_dynamics", {"robot": "rover"}, "'rover'.*satellite_arm7"),
+        ("vm_dynamics", {"state_publisher": "true"}, "state_publisher.*robot is empty"),
+        ("vm_dynamics", {"controller": "magic"}, "'magic'.*auto, momentum, computed_torque"),
+        ("vm_dynamics", {"pose": ""}, "pose.*empty"),
         ("sim", {"robot": "/no/such.urdf"}, "such.urdf.*satellite_arm7"),
+        ("sim", {"robot": ""}, "robot ''.*satellite_arm7"),
+        ("sim", {"use_sim_time": "false"}, "use_sim_time.*'false'.*simulation"),
+        ("sim", {"initial_pose": "[0, 0, 0, 0, 0, 0, 0]"}, "quaternion.*length 0"),
+        ("sim", {"gravity": "[0.0, 0.0]"}, "gravity.*3 numbers"),
         ("gazebo", {"robot": "rover"}, "'rover'.*satellite_arm7"),
         ("gazebo", {"world": "mars"}, "'mars'.*earth, zero_gravity"),
         ("gazebo", {"control": "magic"}, "'magic'.*force, ros2_control"),
         ("gazebo", {"pose_rate": "often"}, "pose_rate.*'often'.*1 number"),
-        ("sim", {"rviz": "perhaps"}, "rviz.*'perhaps'.*true or false"),
-        ("sim", {"gravity": "down"}, "gravity.*'down'.*3 numbers"),
-        ("sim", {"gravity": "[0.0, 0.0]"}, "gravity.*3 numbers"),
-        ("sim", {"params_file": "/no/file.yaml"}, "params_file.*/no/file.yaml"),
-        ("sim", {"hydrodynamics": "/no/water.yaml"}, "hydrodynamics.*/no/water.yaml"),
+        ("gazebo", {"state_publisher": "false"}, "state_publisher.*'false'.*Gazebo"),
         ("hardware", {"require_enable": "false"}, "require_enable.*'false'.*hardware"),
         ("hardware", {"use_sim_time": "true"}, "use_sim_time.*'true'.*hardware"),
-        (
-            "hardware",
-            {"spawn_controllers": "true", "controllers_file": "/no/c.yaml"},
-            "controllers_file.*/no/c.yaml",
-        ),
     ],
 )
 def test_wrong_arguments_are_refused_with_their_reason(name, arguments, message):
-    with pytest.raises(vm.VmDynamicsError, match=message):
-        evaluate(name, arguments)
+    assert re.search(message, refused(name, arguments))
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("<robot name='r'><link name='a'/>", "not well-formed"),
+        ("<sdf/>", "robot"),
+        ("<robot name='r'><link name='a'/><link name='b'/></robot>", "no parent"),
+        (
+            "<robot name='r'><link name='a'><inertial><mass value='-1'/>"
+            "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial></link></robot>",
+            "mass",
+        ),
+        (b"\x80\x81", "utf-8"),
+    ],
+    ids=["half", "no robot", "two roots", "negative mass", "no text"],
+)
+def test_a_robot_that_is_none_is_refused_before_anything_starts(tmp_path, name, content, reason):
+    file = tmp_path / "robot.urdf"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert reason in refused(name, {"robot": str(file)}, vm.UrdfError)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("section", ["hydrodynamics", "propulsion"])
+@pytest.mark.parametrize(
+    "content", ["", "other: 1\n", "{section}: 3\n", "{section}: [", "{section}: {{links: 3}}\n"]
+)
+def test_a_file_without_its_section_is_refused_before_anything_starts(
+    tmp_path, name, section, content
+):
+    file = tmp_path / "robot.yaml"
+    file.write_text(content.format(section=section))
+    message = refused(name, {"robot": OWN, section: str(file)})
+    assert section in message or file.name in message
+
+
+def test_a_broken_file_beside_the_robot_is_refused_before_anything_starts(tmp_path):
+    file = tmp_path / "robot.urdf"
+    file.write_text(text("rover_arm2"))
+    file.with_suffix(".yaml").write_text("propulsion: [")
+    assert "robot.yaml" in refused("sim", {"robot": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("/**: [", "parameter file"),
+        ("3\n", "ros__parameters"),
+        ("/**/observer_node: {ros__parameters: {patience: 0}}", "patience"),
+        ("/a/compensator_node: {ros__parameters: {controller: magic}}", "magic"),
+        ("/**: {ros__parameters: {base: SE9}}", "SE9"),
+        ("/**: {ros__parameters: {locked_joints: 3}}", "dynamics_node"),
+        ("a: {ccf_node: {ros__parameters: {payload: {mass: -1.0}}}}", "payload.mass"),
+    ],
+)
+def test_parameters_that_a_node_would_refuse_are_refused_before_anything_starts(
+    tmp_path, content, reason
+):
+    file = tmp_path / "mine.yaml"
+    file.write_text(content)
+    message = refused("vm_dynamics", {"params_file": str(file), "namespace": "a"})
+    assert reason in message
+
+
+def test_a_part_of_a_robot_is_judged_by_that_part_alone(tmp_path):
+    robot, file = tmp_path / "robot.urdf", tmp_path / "mine.yaml"
+    root = vm.load(text("planar_3link")).root_link
+    joint = '<joint name="{}" type="continuous"><parent link="ship"/><child link="{}"/></joint>'
+    carried = f'<link name="ship"/><link name="flag"/>{joint.format("mast", "flag")}'
+    carried += f"{joint.format('crane', root)}</robot>"
+    robot.write_text(text("planar_3link").replace("</robot>", carried))
+    arguments = {"robot": str(robot), "params_file": str(file)}
+    file.write_text("{}")
+    assert "mast" in refused("vm_dynamics", arguments)
+    file.write_text(f"/**: {{ros__parameters: {{root_link: {root}}}}}")
+    assert len(evaluate("vm_dynamics", arguments).started) == 4
+
+
+def test_a_robot_that_xacro_cannot_make_is_refused_before_anything_starts(tmp_path):
+    pytest.importorskip("xacro")
+    file = tmp_path / "robot.urdf.xacro"
+    file.write_text(
+        '<robot xmlns:xacro="http://ros.org/wiki/xacro" name="r"><link name="${no}"/></robot>'
+    )
+    assert "no" in refused("sim", {"robot": str(file)}, vm.UrdfError)
 
 
 @pytest.mark.parametrize(
@@ -406,17 +701,19 @@ def test_wrong_arguments_are_refused_with_their_reason(name, arguments, message)
         ("gazebo", {}, ["ros_gz_sim", "ros-$ROS_DISTRO-ros-gz-bridge", "robot_state_publisher"]),
         ("gazebo", {"control": "ros2_control"}, ["gz_ros2_control", "effort_controllers"]),
         ("sim", {"rviz": "true"}, ["rviz2"]),
+        ("sim", {"tf": "true"}, ["robot_state_publisher"]),
         ("hardware", {"spawn_controllers": "true"}, ["controller_manager", "effort_controllers"]),
     ],
 )
-def test_packages_that_are_missing_are_named(monkeypatch, name, arguments, missing):
+def test_packages_that_are_missing_are_named_before_anything_starts(
+    monkeypatch, name, arguments, missing
+):
     def not_there(package):
         raise packages.PackageNotFoundError(package)
 
     monkeypatch.setattr(packages, "get_package_prefix", not_there)
-    with pytest.raises(MissingPackageError) as caught:
-        evaluate(name, arguments)
-    assert all(package in str(caught.value) for package in missing)
+    message = refused(name, arguments, MissingPackageError)
+    assert all(package in message for package in missing)
 
 
 @pytest.mark.parametrize("name", ["vm_dynamics", "sim", "hardware"])
@@ -470,10 +767,53 @@ def test_rviz_shows_what_the_nodes_publish():
         if topic:
             assert started["rviz2"].topic(topic["Value"]) in published, topic
     assert {"RobotModel", "TF", "Odometry", "PointCloud2", "Marker"} <= kinds
-    assert started["rviz2"].arguments == ["-d", str(config_dir() / "rviz/vm_dynamics.rviz")]
+    assert started["rviz2"].arguments[:2] == ["-d", str(config_dir() / "rviz/vm_dynamics.rviz")]
 
 
 # -- and it runs --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("robot", SHIPPED)
+def test_every_robot_comes_to_torque_and_a_driven_one_stays_where_it_is(tmp_path, robot):
+    from nav_msgs.msg import Odometry
+    from ros_graph import Graph
+    from std_msgs.msg import Float64MultiArray
+
+    from vm_dynamics.ros.node import COMMAND
+
+    driven = robot_parameters(robot_file(robot), "propulsion") is not None
+    arguments = {"robot": robot, "dynamics": "false", **({"gravity": FALL} if driven else {})}
+    if driven:  # a flight on a machine that runs other tests too
+        arguments["real_time_factor"] = "0.5"
+    launch = evaluate("sim", arguments)
+    graph = Graph(tmp_path)
+    try:
+        for item in launch.started.values():
+            graph.start(item.executable, arguments=item.ros_arguments(tmp_path))
+        outputs = [graph.collect(Float64MultiArray, "compensator_node/commands", COMMAND)]
+        if driven:
+            outputs.append(graph.collect(Float64MultiArray, "compensator_node/thrusts", COMMAND))
+        true = graph.collect(Odometry, "ground_truth/odom", COMMAND)
+        graph.until(lambda: all(out and np.any(out[-1].data) for out in outputs), "torque")
+        graph.until(lambda: true, "the truth")
+        if driven:
+            begin = true[-1].header.stamp.sec
+            graph.until(lambda: true[-1].header.stamp.sec > begin + 4, "seconds of flight")
+            place = true[-1].pose.pose.position
+            off = np.linalg.norm([place.x, place.y, place.z])
+            logs = "\n".join(process.output for process in graph.processes)
+            assert off < 1.0, f"4 s of free fall are 78 m\n{logs}"
+        nodes = {f"/{name}" for name in launch.started}
+        graph.until(
+            lambda: all(
+                graph.diagnostics.get(n, ("", "", {}))[2].get("state") == "active" for n in nodes
+            ),
+            "nodes that are all active",
+        )
+        assert all(process.process.poll() is None for process in graph.processes)
+    finally:
+        graph.close()
 
 
 def test_what_the_simulation_starts_runs_in_a_namespace(tmp_path):

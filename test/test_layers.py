@@ -11,22 +11,24 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "vm_dynamics"
-# A room may import from those before it; rooms of one line do not see each other.
+# A room may import from those before it; rooms of one line do not see each other. At the top level
+# stand only what every room may use (errors, compiled, paths) and what puts rooms together: the
+# robot is dynamics behind one class, the command calls all.
 FLOORS = (
-    ("errors",),
-    ("lie",),
+    ("errors", "compiled"),
+    ("lie", "paths"),
     ("model",),
     ("dynamics",),
     ("robot",),
     ("submerged",),
-    ("estimation", "control", "locomotion", "simulation", "paths", "gazebo"),
+    ("estimation", "control", "locomotion", "simulation"),
     ("ros",),
     ("demo",),
     ("cli",),
 )
 FLOOR = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
 # The messages and the client library, which only the room ``ros`` may know.
-ROS = {"rclpy", "launch", "launch_ros", "tf_transformations", "tf2_ros"}
+ROS = {"rclpy", "launch", "launch_ros", "tf2_ros"}
 
 
 def imports(path):
@@ -91,15 +93,16 @@ def test_importing_the_package_imports_neither_ros_nor_slow_libraries():
     loaded = set(run("import sys, vm_dynamics; print(*sys.modules)")[0].split())
     assert "vm_dynamics" in loaded
     # numba looks at the version of scipy, which loads none of its rooms
-    slow = {"matplotlib", "mujoco", "scipy.linalg", "scipy.spatial", "urdf_parser_py"}
+    slow = {"matplotlib", "mujoco", "urdf_parser_py"}
+    slow |= {f"scipy.{name}" for name in ("linalg", "optimize", "spatial")}
     assert not loaded & {*ROS, *slow}
 
 
 def test_importing_the_package_takes_less_than_a_second():
     run("import vm_dynamics")
     code = (
-        "import time; start = time.perf_counter(); import vm_dynamics; "
-        "print(time.perf_counter() - start)"
+        "import time; start = time.process_time(); import vm_dynamics; "
+        "print(time.process_time() - start)"
     )
     assert min(float(run(code)[0]) for _ in range(5)) < 1.0
 

@@ -156,7 +156,7 @@ class TestEveryGroup:
 
     def test_another_axis_gives_a_conjugate_group(self, group):
         axis = np.array([1.0, -2.0, 0.5])
-        turned = lie.group(group.name, axis=axis, pitch=0.3)
+        turned = lie.group(group.name, axis=axis, pitch=0.3 if group.name == "H" else None)
         x, y = coordinates(turned, 12), coordinates(turned, 13)
         full = se3.ad(turned.iota @ x) @ turned.iota @ y
         assert abs(turned.iota @ (turned.ad(x) @ y) - full).max() < TOLERANCE
@@ -230,3 +230,9 @@ def test_an_axis_without_direction_is_refused(axis):
 def test_a_pitch_that_is_no_number_is_refused(pitch):
     with pytest.raises(errors.NonFiniteError, match="pitch"):
         lie.group("H", pitch=pitch)
+
+
+@pytest.mark.parametrize("name", sorted(set(lie.GROUP_NAMES) - {"H"}))
+def test_a_pitch_for_a_group_that_has_none_is_refused(name):
+    with pytest.raises(errors.ParameterError, match=f"pitch: got 0.3 .* {name}.*only H"):
+        lie.group(name, pitch=0.3)

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import vm_dynamics as vm
 from vm_dynamics.locomotion import CurvatureMap, Gait, GaitPlane, ccf_map, drawing
-from vm_dynamics.locomotion.commands import add_commands, angle, rpy_matrix, shape_of
+from vm_dynamics.locomotion.commands import add_commands, angle, rpy_matrix, shape_of, turn
 from vm_dynamics.paths import robot_file
 
 pytest.importorskip("matplotlib")
@@ -151,6 +151,33 @@ def test_reorient_takes_negative_degrees_and_a_start(capsys):
     assert run("reorient", "planar_3link", *arguments) == 0
 
 
+@pytest.mark.parametrize(("word", "degrees"), [("0.35", "20.0535"), ("-20deg", "-20")])
+def test_reorient_says_in_degrees_what_it_was_asked_for(word, degrees, capsys):
+    assert run("reorient", "planar_3link", "--rpy", 0, 0, word, "--tolerance", "0.01") == 0
+    wanted = f"wanted roll 0, pitch 0, yaw {degrees} deg, to 0.573 deg"
+    assert wanted in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["45", "-45", "6.3", "1e3"])
+def test_reorient_takes_radians_beyond_a_turn_for_degrees_without_their_unit(word, capsys):
+    with pytest.raises(SystemExit):
+        run("reorient", "planar_3link", "--rpy", 0, 0, word)
+    assert f"got {word}, which is" in (err := capsys.readouterr().err)
+    assert f"expected {word}deg for degrees, or {word}rad" in err
+    assert turn(f"{word}rad") == float(word) and turn(f"{word} DEG") == pytest.approx(
+        np.radians(float(word))
+    )
+
+
+def test_reorient_names_joints_whose_velocity_limit_no_arm_has(tmp_path, capsys):
+    path = tmp_path / "robot.urdf"
+    path.write_text(text("planar_3link").replace('velocity="6"', 'velocity="1e4"'))
+    assert run("reorient", path, "--rpy", 0, 0, "20deg") == 0
+    out = capsys.readouterr().out
+    assert "takes 0.0" not in out
+    assert "note: joint1, joint2: velocity limits of up to 10000 rad/s, which are taken as" in out
+
+
 def test_reorient_starts_within_the_limits_unless_told_otherwise(tmp_path, capsys):
     path, table = tmp_path / "robot.urdf", tmp_path / "plan.csv"
     path.write_text(text("planar_3link").replace('lower="-2.6"', 'lower="0.4"'))
@@ -180,7 +207,7 @@ def test_angles_are_radians_or_degrees(word, value):
     assert angle(word) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("word", ["", "deg", "20 grad", "nan", "infdeg", "left"])
+@pytest.mark.parametrize("word", ["", "deg", "20 grad", "nan", "infdeg", "left", "5raddeg"])
 def test_what_is_no_angle_is_refused(word):
     with pytest.raises(argparse.ArgumentTypeError, match="expected radians or, as 20deg, degrees"):
         angle(word)
@@ -206,6 +233,10 @@ BAD = {
     ),
     "no such folder": (("atlas", "planar_3link", "-o", "no/such/atlas.png"), "cannot write"),
     "no such table": (("atlas", "planar_3link", "-o", "no/such/atlas.csv"), "cannot write"),
+    "a roll of a rover": (
+        ("reorient", "rover_arm2", "--rpy", "5deg", 0, 0),
+        r"about \[1.0, 0.0, 0.0\] is impossible: a base SE2",
+    ),
     "no rotation": (("atlas", "lwr_floating", "--base", "T3"), "T3 has no rotation"),
 }
 

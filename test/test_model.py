@@ -240,7 +240,7 @@ def held(kind, root="w", inside="", inertial=None):
 
 
 def test_a_floating_joint_below_a_massless_root_makes_its_child_the_base():
-    here = vm.load(held("floating", inside='<origin xyz="1 2 3"/>'))
+    here = vm.load(held("floating"))
     assert (here.root_link, here.base_group.name) == ("a", "SE3")
     assert here.link_names == ("a", "b") and here.joint_names == ("j",)
     assert here == vm.load(pair())
@@ -300,6 +300,15 @@ def test_base_groups_are_taken_by_name_or_as_objects():
         assert by_name == by_group and by_name.b == by_group.base_group.dimension
     assert vm.load(pair(), base="H", pitch=0.2).base_group.pitch == 0.2
     assert vm.load(pair(), base="H", pitch=0.2) != vm.load(pair(), base="H", pitch=0.3)
+
+
+@pytest.mark.parametrize("base", [None, "SE3", "H", vm.lie.group("H")])
+def test_a_pitch_without_meaning_is_refused(base):
+    with pytest.raises(vm.NonFiniteError, match="pitch: got nan"):
+        vm.load(pair(), base=base, pitch=np.nan)
+    if base != "H":
+        with pytest.raises(vm.ParameterError, match="pitch: got 0.2"):
+            vm.load(pair(), base=base, pitch=0.2)
 
 
 # -- the robot as a value -----------------------------------------------------------------------

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plants: MuJoCo and the package's own integrator move the same robot in the same way."""
 
+import sys
+import warnings
+
 import mujoco
 import numpy as np
 import pytest
@@ -112,11 +115,13 @@ def test_every_robot_of_the_package_is_stepped_by_mujoco(name):
 def test_what_mujoco_cannot_do_the_package_does_and_says_why():
     yaml = str(robot_file("auv_arm4").with_suffix(".yaml"))
     robot = vm.submerge(vm.load(text("auv_arm4"), gravity=EARTH), yaml)
-    plant, why = make_plant(robot, text("auv_arm4"), STEP)
-    assert isinstance(plant, OwnPlant) and "added mass" in why
-    rover = vm.load(text("rover_arm2"), base="SE2")
-    plant, why = make_plant(rover, text("rover_arm2"), STEP)
-    assert isinstance(plant, OwnPlant) and "SE2" in why
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nobody expects MuJoCo here
+        plant, why = make_plant(robot, text("auv_arm4"), STEP)
+        assert isinstance(plant, OwnPlant) and "added mass" in why
+        rover = vm.load(text("rover_arm2"))
+        plant, why = make_plant(rover, text("rover_arm2"), STEP)
+        assert isinstance(plant, OwnPlant) and "SE2" in why
 
 
 def test_a_model_that_mujoco_refuses_is_stepped_by_the_package():
@@ -140,7 +145,8 @@ def test_a_model_that_mujoco_refuses_is_stepped_by_the_package():
         )
         + "</robot>"
     )
-    plant, why = make_plant(vm.load(urdf), urdf, STEP)
+    with pytest.warns(vm.SimulationWarning, match="'two'.*own integrator.*MuJoCo refuses it"):
+        plant, why = make_plant(vm.load(urdf), urdf, STEP)
     assert isinstance(plant, OwnPlant) and "MuJoCo refuses" in why
 
 
@@ -199,8 +205,15 @@ def test_another_mass_in_mujoco_is_an_error():
     robot = load("satellite_arm7")
     heavier = text("satellite_arm7").replace('<mass value="9"', '<mass value="9.1"', 1)
     assert heavier != text("satellite_arm7")
-    with pytest.raises(vm.ParameterError, match=r"360\.1"):
-        MujocoPlant(robot, heavier, STEP)
+    for make in (MujocoPlant, make_plant):
+        with pytest.raises(vm.ParameterError, match=r"360\.1"):
+            make(robot, heavier, STEP)
+
+
+def test_without_mujoco_its_plant_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(vm.ParameterError, match="pip install 'mujoco"):
+        MujocoPlant(load("satellite_arm7"), text("satellite_arm7"), STEP)
 
 
 def test_the_model_is_as_the_urdf_says():

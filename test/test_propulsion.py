@@ -3,6 +3,9 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 from functools import cache
 
 import numpy as np
@@ -11,6 +14,7 @@ import yaml
 from cases import ROBOTS, load
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from vm_dynamics import errors
 from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Propulsion, Rotor
@@ -166,6 +170,106 @@ def test_beyond_the_limits_no_thrusts_come_closer(propulsion, seed, weights):
     assert np.array_equal(found.saturated, at_limit)
     assert (found.thrusts >= propulsion.min_thrusts).all()
     assert (found.thrusts <= propulsion.max_thrusts).all()
+
+
+def ring(count):
+    """A multicopter of many rotors: rank 4."""
+    at = 2.0 * np.pi * np.arange(count) / count
+    return [
+        Rotor(
+            str(k),
+            position=(0.4 * np.cos(a), 0.4 * np.sin(a), 0.0),
+            spin=(-1) ** k,
+            k_p=0.03,
+            max_thrust=40.0,
+        )
+        for k, a in enumerate(at)
+    ]
+
+
+def scattered(count, rng, doubled=0):
+    """Thrusters anywhere, some of them twice at the same place: rank 6 or less."""
+    half = count - doubled
+    axes, places = rng.normal(size=(2, half, 3))
+    return [
+        Rotor(
+            str(k),
+            position=tuple(0.4 * places[k % half]),
+            axis=tuple(axes[k % half]),
+            min_thrust=-30.0,
+            max_thrust=50.0,
+        )
+        for k in range(count)
+    ]
+
+
+def random_propulsion(seed):
+    """4 to 10 rotors: a ring, thrusters anywhere, in pairs, or a shipped vehicle."""
+    rng = np.random.default_rng(seed)
+    count, kind = int(rng.integers(4, 11)), seed % 4
+    if kind == 3:
+        return shipped(("quad_arm1", "hexa_arm2", "auv_arm4")[seed // 4 % 3]), rng
+    made = (ring(count), scattered(count, rng), scattered(count, rng, count // 2))[kind]
+    return Propulsion(load("quad_arm1"), made), rng
+
+
+def excess(B, w, low, high, f):
+    """How far thrusts are from the conditions of Karush, Kuhn and Tucker, which prove them best.
+
+    Of the error: its gradient p is zero within the limits and points outward at them. Of the norm
+    among all f with the same B f, where thrusts with p != 0 cannot but stay: f = B^T x + y with y
+    zero within the limits and inward at them, found by SciPy's non-negative least squares.
+    """
+    p = B.T @ (B @ f - w)
+    weight = np.linalg.norm(B, axis=0) * np.linalg.norm(B, 2) * high.max()
+    inward = (f == low).astype(float) - (f == high)
+    first = np.where(inward == 0.0, abs(p), -inward * p) / weight
+    held = abs(p) > 1e-9 * weight
+    columns = [
+        B.T,
+        -B.T,
+        np.diag(inward),
+        np.diag(held.astype(float)),
+        -np.diag(held.astype(float)),
+    ]
+    _, second = nnls(np.hstack(columns), f)
+    return max(first.max(), second / high.max())
+
+
+@pytest.mark.parametrize("weights", [None, (0.5, 0.0, 1.0, 10.0, 10.0, 0.1)])
+@pytest.mark.parametrize("beyond", ["partly", "far", "a corner"])
+def test_of_all_thrusts_that_come_closest_the_least_are_taken(beyond, weights):
+    saturated = 0
+    for seed in range(200):
+        propulsion, rng = random_propulsion(seed)
+        low, high = propulsion.min_thrusts, propulsion.max_thrusts
+        share = {
+            "partly": rng.uniform(-0.3, 1.3, len(low)),
+            "far": rng.uniform(-2.0, 3.0, len(low)),
+            "a corner": rng.integers(0, 2, len(low)),
+        }[beyond]
+        wrench = propulsion.matrix @ (low + (high - low) * share)
+        found = propulsion.allocate(wrench, weights)
+        scale = np.ones(6) if weights is None else np.sqrt(weights)
+        B, w = scale[:, None] * propulsion.matrix, scale * wrench
+        assert excess(B, w, low, high, found.thrusts) < BOUNDED, seed
+        saturated += found.saturated.any()
+    assert saturated > 80
+
+
+def test_the_first_wrench_beyond_the_limits_imports_nothing():
+    code = (
+        "import sys, vm_dynamics as vm\n"
+        f"robot = vm.load({str(ROBOTS / 'hexa_arm2.urdf')!r})\n"
+        f"propulsion = vm.Propulsion.load(robot, {str(ROBOTS / 'hexa_arm2.yaml')!r})\n"
+        "before = set(sys.modules)\n"
+        "assert propulsion.allocate([0, 0, 1e3, 5, 0, 0]).saturated.any()\n"
+        "print(*set(sys.modules) - before)"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert out.stdout.split() == []
 
 
 def test_weights_decide_which_axis_gives_way():

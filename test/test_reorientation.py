@@ -184,9 +184,34 @@ def test_unlimited_joints_are_bounded_with_a_note():
     limits = JointLimits(-np.inf, np.inf, np.inf)
     plan = plan_reorientation(robot, np.zeros(robot.n), 0.1 * X, limits=limits)
     assert plan.reached and abs(plan.path.sample(2000).q).max() <= np.pi
-    assert any("half a turn" in note for note in plan.notes)
-    assert any("1 rad/s" in note for note in plan.notes)
-    assert abs(plan.path.sample(2000).qd).max() <= 1.0
+    turning, sliding = ~robot.prismatic, robot.prismatic
+    assert turning.any() and sliding.any()
+    t, q, qd = plan.path.sample(2000)
+    assert abs(qd[:, turning]).max() <= 1.0
+    assert abs(q[:, sliding]).max() <= 0.5 and abs(qd[:, sliding]).max() <= 0.1
+    names = np.array(robot.joint_names)
+    for some, reach, speed in ((turning, "half a turn", "1 rad/s"), (sliding, "0.5 m", "0.1 m/s")):
+        named = ", ".join(names[some])
+        assert f"{named}: no position limits; within {reach} of q0" in plan.notes
+        assert f"{named}: no velocity limit; at most {speed}" in plan.notes
+
+
+def test_velocity_limits_that_no_arm_has_are_capped_and_named():
+    absurd = text("planar_3link").replace('velocity="6"', 'velocity="1e4"', 1)
+    plan = plan_reorientation(vm.load(absurd), np.zeros(2), np.radians(20.0) * Z)
+    fastest = np.array([2.0 * np.pi, 6.0])
+    assert plan.reached and (abs(plan.path.sample(5000).qd) <= fastest).all()
+    plain = plan_reorientation(load("planar_3link"), np.zeros(2), np.radians(20.0) * Z)
+    assert plan.duration == pytest.approx(plain.duration, rel=0.05), "where it was 0.00 s"
+    assert plan.notes == (
+        "joint1: velocity limits of up to 10000 rad/s, which are taken as 6.28 rad/s",
+    )
+    assert plain.notes == ()
+
+
+def test_a_turn_within_the_tolerance_is_reached_without_a_motion_and_says_so():
+    plan = plan_reorientation(load("planar_3link"), [0.5, -0.5], 1e-3 * X)
+    assert plan.reached and plan.path is None and "within the tolerance" in plan.reason
 
 
 def test_a_matrix_and_a_vector_ask_for_the_same():
@@ -217,7 +242,10 @@ def test_a_plan_is_written_as_a_table(tmp_path):
 
 BAD = {
     "no rotation": ({"robot": load("lwr_floating", "T3")}, "T3 has no rotation"),
-    "another axis": ({"robot": load("lwr_floating", "SE2"), "rotation": X}, "a base SE2 turns"),
+    "another axis": (
+        {"robot": load("lwr_floating", "SE2"), "rotation": X},
+        r"about \[1.0, 0.0, 0.0\] is impossible: a base SE2 turns about \[0.0, 0.0, 1.0\] only",
+    ),
     "a short q0": ({"q0": [0.0]}, "q0: got shape"),
     "q0 beyond": ({"q0": np.full(7, 2.5)}, "joint2 is at 2.5, expected it within"),
     "no matrix": ({"rotation": 2.0 * np.eye(3)}, "not a rotation matrix"),

@@ -16,7 +16,9 @@ from visualization_msgs.msg import Marker
 
 import vm_dynamics as vm
 from vm_dynamics.locomotion import Gait, GaitPlane, ccf_map, curvature_atlas, gait_displacement
-from vm_dynamics.ros.messages import pose_matrix
+from vm_dynamics.ros.ccf_node import RESTAMP_PERIOD
+from vm_dynamics.ros.diagnostics import WARN
+from vm_dynamics.ros.messages import nanoseconds, pose_matrix, to_stamp
 from vm_dynamics.ros.node import LATCHED
 
 SINGLE = 1e-5  # relative: a point cloud has single precision
@@ -44,9 +46,9 @@ class Bench:
         self.gaits = graph.collect(Marker, "ccf_node/gait", LATCHED)
         self.moves = graph.collect(PoseStamped, "ccf_node/displacement", LATCHED)
 
-    def feed(self, q):
-        message = joint_state(self.robot, q, np.zeros(self.robot.n), stamp=self.graph.now())
-        self.joints.publish(message)
+    def feed(self, q, stamp=None):
+        stamp = stamp or self.graph.now()
+        self.joints.publish(joint_state(self.robot, q, np.zeros(self.robot.n), stamp=stamp))
 
     def until(self, condition, what, q=Q):
         self.graph.until(condition, what, each=lambda: self.feed(q))
@@ -83,16 +85,79 @@ def test_the_map_gait_and_displacement_are_those_of_the_library(graph):
     assert np.allclose(np.hypot(*line.T), 0.25)
 
 
+class Stamps:
+    """Stamps of joint states, a step apart, of a time of its own."""
+
+    def __init__(self, step):
+        self.nanos, self.step = 1_000_000_000_000, step
+
+    def __call__(self):
+        self.nanos += self.step
+        return to_stamp(self.nanos)
+
+
 def test_a_new_map_comes_only_when_the_shape_has_moved(graph):
-    setup = Bench(graph, {"threshold": 0.05, "size": 6})
-    setup.until(lambda: setup.maps, "the first map")
+    setup, stamps = Bench(graph, {"threshold": 0.05, "size": 6}), Stamps(step=100_000)
+    graph.until(lambda: setup.maps, "the first map", each=lambda: setup.feed(Q, stamps()))
     setup.graph.spin(0.3)
     count = len(setup.maps)
     for _ in range(20):
-        setup.feed(Q + 0.03)
+        setup.feed(Q + 0.03, stamps())
         setup.graph.spin(0.02)
     assert len(setup.maps) == count
-    setup.until(lambda: len(setup.maps) > count, "the next map", Q + 0.2)
+    stamps.step = 10_000_000
+    graph.until(
+        lambda: len(setup.maps) > count, "the next map", each=lambda: setup.feed(Q + 0.2, stamps())
+    )
+    graph.until(lambda: graph.values(setup.process).get("maps") == "2", "the count of maps")
+
+
+def test_a_map_that_stays_valid_gets_new_stamps_and_is_not_computed_again(graph):
+    setup, stamps = Bench(graph, {"size": 6}), Stamps(step=50_000_000)
+    graph.until(
+        lambda: len(setup.maps) > 3 and len(setup.gaits) > 3 and len(setup.moves) > 3,
+        "the same map again and again",
+        each=lambda: setup.feed(Q, stamps()),
+    )
+    for messages in (setup.maps, setup.gaits, setup.moves):
+        times = np.array([nanoseconds(m.header.stamp) for m in messages])
+        # about once a second of the joint states' time, whatever of these is lost on the way
+        periods = np.diff(times)
+        assert (periods >= RESTAMP_PERIOD).all()
+        assert np.median(periods) < 1.5 * RESTAMP_PERIOD
+        first = messages[0]
+        for again in messages[1:]:
+            again.header = first.header
+            assert again == first
+    graph.until(lambda: "maps" in graph.values(setup.process), "the count of maps")
+    assert graph.values(setup.process)["maps"] == "1"
+
+
+@pytest.mark.parametrize("described", ["parameter", "topic"])
+def test_a_robot_with_one_joint_has_no_map_and_the_node_says_so(graph, described):
+    parameters = {"robot_description": text("quad_arm1")} if described == "parameter" else {}
+    setup = Bench(graph, parameters, robot="quad_arm1")
+
+    def told():
+        level, message, _ = graph.diagnostics.get("/ccf_node", (b"", "", {}))
+        return level == WARN and "two joints" in message and "has 1" in message
+
+    setup.until(told, "the reason", np.zeros(1))
+    setup.until(
+        lambda: int(graph.values(setup.process).get("cycles", 0)) > 5, "cycles", np.zeros(1)
+    )
+    assert not setup.maps and setup.process.process.poll() is None
+    fine, reason = graph.set_parameter(setup.process, "joints", ["joint1", "elbow"])
+    assert not fine and "elbow" in reason
+    assert setup.process.stop() == 0
+    assert "Traceback" not in setup.process.output
+
+
+def test_wrong_names_of_joints_end_a_node_whose_robot_is_a_parameter(graph):
+    parameters = {"robot_description": text("quad_arm1"), "joints": ["joint1", "elbow"]}
+    process = graph.start("ccf_node", parameters=parameters)
+    assert process.process.wait(30.0) == 1
+    assert "elbow" in process.output
 
 
 def test_parameters_change_while_it_runs_and_nonsense_is_refused(graph):

@@ -43,7 +43,7 @@ def wait(condition, end):
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(client, "AGAIN", 0.02)
+    monkeypatch.setattr(client, "SERVICE_RETRY", 0.02)
 
 
 def test_a_service_is_asked_again_when_an_answer_is_lost():

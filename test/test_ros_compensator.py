@@ -8,16 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import ROBOTS, text
+from compensator_bench import MU, ON, QD, SAME, Q
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from lifecycle_msgs.msg import Transition
-from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from ros_graph import Graph, joint_state
+from ros_graph import joint_state
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
-from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 import vm_dynamics as vm
@@ -30,96 +29,12 @@ from vm_dynamics.control import (
     soft_stiffness,
 )
 from vm_dynamics.ros.messages import fill_pose, fill_twist, to_stamp
-from vm_dynamics.ros.node import COMMAND, SENSOR
-
-SAME = 1e-9  # the same kernels in another process; stamps and poses travel as messages
-Q = np.linspace(0.3, 0.9, 7)
-QD = np.linspace(-0.1, 0.1, 7)
-MU = np.array([0.01, -0.02, 0.015, 0.1, 0.05, -0.08])
-ON = {"require_enable": False, "diagnostics_rate": 10.0}
-
-
-class Bench:
-    """A compensator node, and all that it listens to."""
-
-    def __init__(self, folder, parameters, robot="satellite_arm7", gravity=(0.0, 0.0, 0.0)):
-        self.graph = Graph(folder)
-        self.robot = vm.load(text(robot), gravity=gravity)
-        self.process = self.graph.start("compensator_node", parameters=parameters)
-        self.description = self.graph.describe(text(robot))
-        self.joints = self.graph.joints()
-        node = self.graph.node
-        self.velocities = node.create_publisher(TwistStamped, "locked_velocity", SENSOR)
-        self.odometry = node.create_publisher(Odometry, "odom", SENSOR)
-        self.targets = node.create_publisher(JointTrajectoryPoint, "target", COMMAND)
-        self.aims = {
-            name: node.create_publisher(PoseStamped, name, COMMAND)
-            for name in ("base_target", "tool_target")
-        }
-        self.commands = self.graph.collect(Float64MultiArray, "compensator_node/commands", COMMAND)
-        self.q, self.qd, self.mu = Q[: self.robot.n], QD[: self.robot.n], MU.copy()
-        self.g, self.V = vm.lie.SE3.exp([0.1, 0.2, 0.3, 0.2, -0.1, 0.3]), 0.1 * MU
-        self.world = ""
-
-    def close(self):
-        self.graph.close()
-
-    def feed(self, *, joints=True, velocity=True, odom=True, age=0):
-        """Send the state of now, or of ``age`` nanoseconds ago."""
-        stamp = to_stamp(self.graph.node.get_clock().now().nanoseconds - age)
-        if velocity:
-            message = TwistStamped()
-            message.header.stamp = stamp
-            message.header.frame_id = self.robot.root_link
-            fill_twist(message.twist, self.mu)
-            self.velocities.publish(message)
-        if odom:
-            message = Odometry(child_frame_id=self.robot.root_link)
-            message.header.stamp = stamp
-            message.header.frame_id = self.world
-            fill_pose(message.pose.pose, self.g)
-            fill_twist(message.twist.twist, self.V)
-            self.odometry.publish(message)
-        if joints:
-            self.joints.publish(joint_state(self.robot, self.q, self.qd, stamp=stamp))
-
-    def last(self):
-        return np.array(self.commands[-1].data) if self.commands else None
-
-    def gives(self, tau):
-        """Whether the last command is this one."""
-        return self.commands and abs(self.last() - tau).max() <= SAME * max(abs(tau).max(), 1.0)
-
-    def quiet(self, seconds, **options):
-        """Feed for a while and return the commands of that time."""
-        self.graph.spin(0.1)
-        self.commands.clear()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.feed(**options)
-            self.graph.spin(0.01)
-        return [np.array(c.data) for c in self.commands]
-
-    def enable(self, on):
-        return self.graph.call(SetBool, "/compensator_node/enable", SetBool.Request(data=on))
-
-
-@pytest.fixture
-def bench(tmp_path):
-    made = []
-
-    def make(parameters, **options):
-        made.append(Bench(tmp_path, parameters, **options))
-        return made[-1]
-
-    yield make
-    for item in made:
-        item.close()
+from vm_dynamics.ros.node import COMMAND
 
 
 @pytest.mark.parametrize("law", [1, 2])
-def test_momentum_compensation_is_that_of_the_library(bench, law):
-    setup = bench(
+def test_momentum_compensation_is_that_of_the_library(compensator, law):
+    setup = compensator(
         {
             **ON,
             "law": law,
@@ -148,8 +63,8 @@ def test_momentum_compensation_is_that_of_the_library(bench, law):
     assert named[-1].name == [f"joint{i}" for i in (7, 6, 5, 4, 3, 2, 1)]
 
 
-def test_a_plain_pd_law_needs_no_estimate_and_holds_where_it_began(bench):
-    setup = bench({**ON, "law": 0})
+def test_a_plain_pd_law_needs_no_estimate_and_holds_where_it_began(compensator):
+    setup = compensator({**ON, "law": 0})
     inertias = free_inertias(setup.robot)
     damping = critical_damping(soft_stiffness(inertias), inertias)
     expected = -damping * QD
@@ -159,21 +74,27 @@ def test_a_plain_pd_law_needs_no_estimate_and_holds_where_it_began(bench):
     )
 
 
-def test_no_torque_until_enabled_and_none_after_disabling(bench):
-    setup = bench({"diagnostics_rate": 10.0})
+def test_no_torque_until_enabled_and_none_after_disabling(compensator):
+    setup = compensator({"diagnostics_rate": 10.0})
     setup.graph.until(
         lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
     )
-    assert setup.quiet(0.5) == [], "not enabled: silent"
-    assert setup.enable(True).success
+    assert setup.only_zeros(0.5), "not enabled"
+    answer = setup.enable(True)
+    assert answer.success and answer.message.startswith("enabled")
     setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
-    assert setup.enable(False).success
+    answer = setup.enable(False)
+    assert answer.success and answer.message == "disabled: torques are zero"
     setup.graph.until(lambda: not setup.last().any(), "zero", each=setup.feed)
-    assert setup.quiet(0.5) == [], "silent again"
+    assert setup.only_zeros(0.5), "disabled again"
+    setup.graph.spin(0.3)  # no joint states any more
+    answer = setup.enable(True)
+    assert answer.success
+    assert answer.message == "enabled, but torques stay zero for now: joint states are old"
 
 
-def test_enabling_a_node_that_is_not_active_is_refused_and_not_remembered(bench):
-    setup = bench({"diagnostics_rate": 10.0})
+def test_enabling_a_node_that_is_not_active_is_refused_and_not_remembered(compensator):
+    setup = compensator({"diagnostics_rate": 10.0})
     assert setup.graph.transition(setup.process, Transition.TRANSITION_DEACTIVATE)
     answer = setup.enable(True)
     assert not answer.success and "inactive" in answer.message
@@ -183,13 +104,13 @@ def test_enabling_a_node_that_is_not_active_is_refused_and_not_remembered(bench)
         "that it is off",
         each=setup.feed,
     )
-    assert setup.quiet(0.5) == []
+    assert setup.only_zeros(0.5)
 
 
 @pytest.mark.parametrize("interruption", ["disabled", "another controller"])
-def test_a_target_of_before_is_forgotten(bench, interruption):
+def test_a_target_of_before_is_forgotten(compensator, interruption):
     """An arm that was moved meanwhile, by hand or by another law, holds where it is."""
-    setup = bench({"diagnostics_rate": 10.0, "law": 0, "tool_link": "tool"})
+    setup = compensator({**ON, "law": 0, "tool_link": "tool"})
     graph, process = setup.graph, setup.process
     controller = MomentumCompensator(setup.robot, soft_stiffness(free_inertias(setup.robot)))
     target, moved, still = Q + 0.05, Q + 0.2, np.zeros(6)
@@ -197,8 +118,6 @@ def test_a_target_of_before_is_forgotten(bench, interruption):
     toward = controller.step(Q, QD, still).tau
     controller.set_target(moved)
     holding = controller.step(moved, QD, still).tau
-    graph.until(lambda: graph.values(process).get("robot"), "the robot", each=setup.feed)
-    assert setup.enable(True).success
     point = JointTrajectoryPoint(positions=target.tolist())
     graph.until(
         lambda: setup.gives(toward),
@@ -213,6 +132,7 @@ def test_a_target_of_before_is_forgotten(bench, interruption):
         assert graph.set_parameter(process, "controller", "reaction") == (True, "")
         setup.q = moved
         assert graph.set_parameter(process, "controller", "momentum") == (True, "")
+        graph.spin(0.3)  # without joint states torques stop, and begin anew where the arm is
     setup.commands.clear()
     graph.until(lambda: setup.gives(holding), "torques that hold", each=setup.feed)
     given = [np.array(c.data) for c in setup.commands if any(c.data)]
@@ -231,8 +151,8 @@ def zero_after(setup, **options):
     return took
 
 
-def test_torques_stop_when_an_input_is_missing_or_old(bench):
-    setup = bench(ON)
+def test_torques_stop_when_an_input_is_missing_or_old(compensator):
+    setup = compensator(ON)
     for options in (
         dict(joints=False),
         dict(velocity=False),
@@ -244,8 +164,8 @@ def test_torques_stop_when_an_input_is_missing_or_old(bench):
     setup.graph.until(lambda: setup.last().any(), "torque again", each=setup.feed)
 
 
-def test_zeros_come_on_deactivation_and_at_the_end(bench):
-    setup = bench(ON)
+def test_zeros_come_on_deactivation_and_at_the_end(compensator):
+    setup = compensator(ON)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if setup.process.process.poll() is not None:
             setup.commands.clear()
@@ -262,8 +182,9 @@ def test_zeros_come_on_deactivation_and_at_the_end(bench):
         assert "Traceback" not in setup.process.output
 
 
-def test_requests_that_make_no_sense_leave_torques_or_zeros_but_never_an_end(bench):
-    setup = bench({"diagnostics_rate": 10.0})
+def test_requests_that_make_no_sense_leave_torques_or_zeros_but_never_an_end(compensator):
+    # joint states pause while requests are answered, which stops the torques
+    setup = compensator({"diagnostics_rate": 10.0, "resume": "at_once"})
     graph, process = setup.graph, setup.process
     graph.until(lambda: graph.values(process).get("robot"), "the robot", each=setup.feed)
     assert setup.enable(True).success
@@ -276,13 +197,13 @@ def test_requests_that_make_no_sense_leave_torques_or_zeros_but_never_an_end(ben
     request = SetParameters.Request(parameters=[unknown])
     graph.send(SetParameters, f"{process.full_name}/set_parameters", request)
     graph.until(lambda: not setup.last().any(), "zeros", each=setup.feed)
-    assert setup.quiet(0.3) == []
+    assert setup.only_zeros(0.3)
     assert setup.enable(True).success
     graph.until(lambda: setup.commands and setup.last().any(), "torque again", each=setup.feed)
 
 
-def test_efforts_never_leave_the_limits_of_the_urdf(bench):
-    setup = bench({**ON, "gains.stiffness": 1e6, "effort_scale": 0.5})
+def test_efforts_never_leave_the_limits_of_the_urdf(compensator):
+    setup = compensator({**ON, "gains.stiffness": 1e6, "effort_scale": 0.5})
     point = JointTrajectoryPoint(positions=(Q + 1.0).tolist())
 
     def feed():
@@ -297,8 +218,8 @@ def test_efforts_never_leave_the_limits_of_the_urdf(bench):
     assert all((abs(np.array(c.data)) <= limit + 1e-12).all() for c in setup.commands)
 
 
-def test_bad_input_is_counted_and_never_makes_nan(bench):
-    setup = bench(ON)
+def test_bad_input_is_counted_and_never_makes_nan(compensator):
+    setup = compensator(ON)
     setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
     nan = float("nan")
 
@@ -339,10 +260,10 @@ def test_bad_input_is_counted_and_never_makes_nan(bench):
     setup.graph.until(lambda: setup.commands and setup.last().any(), "all well", each=setup.feed)
 
 
-def test_another_description_stops_the_torques_until_enabled_again(bench):
+def test_another_description_stops_the_torques_until_enabled_again(compensator):
     from std_msgs.msg import String
 
-    setup = bench({"diagnostics_rate": 10.0})
+    setup = compensator({"diagnostics_rate": 10.0})
     setup.graph.until(
         lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
     )
@@ -352,19 +273,20 @@ def test_another_description_stops_the_torques_until_enabled_again(bench):
     setup.description.publish(String(data=heavier or text("satellite_arm7")))
     setup.description.publish(String(data=text("lwr_floating")))
     setup.graph.until(lambda: not setup.last().any(), "zero", each=setup.feed)
-    assert setup.quiet(0.3) == []
+    assert setup.only_zeros(0.3)
 
 
-def test_computed_torque_and_its_thrusts_are_those_of_the_library(bench):
+def test_computed_torque_and_its_thrusts_are_those_of_the_library(compensator):
     propulsion_file = ROBOTS / "hexa_arm2.yaml"
     gains = {
         "gains.stiffness": 0.0,
         "gains.damping": 0.0,
         "gains.stiffness_of": ["z=30", "roll=40", "pitch=40", "yaw=30", "joint1=60", "joint2=120"],
         "gains.damping_of": ["z=10", "roll=5", "pitch=5", "yaw=4", "joint1=24", "joint2=24"],
+        "lean": False,
     }
     gravity = (0.0, 0.0, -9.81)
-    setup = bench(
+    setup = compensator(
         {
             **ON,
             **gains,
@@ -403,8 +325,8 @@ def test_computed_torque_and_its_thrusts_are_those_of_the_library(bench):
     setup.graph.until(lambda: not np.any(thrusts[-1].data), "no thrust without inputs")
 
 
-def test_the_reaction_mode_is_that_of_the_library_and_joints_may_fail(bench):
-    setup = bench({**ON, "controller": "reaction", "tool_link": "tool"})
+def test_the_reaction_mode_is_that_of_the_library_and_joints_may_fail(compensator):
+    setup = compensator({**ON, "controller": "reaction", "tool_link": "tool"})
     robot = setup.robot
     controller = ReactionMode(robot, "tool", position_only=True)
     tool = setup.g @ robot.link_pose(setup.q, "tool")
@@ -428,12 +350,12 @@ def test_the_reaction_mode_is_that_of_the_library_and_joints_may_fail(bench):
     assert not fine and "elbow" in reason
 
 
-def test_a_target_pose_in_another_frame_than_the_base_is_refused(bench):
-    setup = bench({**ON, "controller": "reaction", "tool_link": "tool"})
+def test_a_target_pose_in_another_frame_than_the_base_is_refused(compensator):
+    setup = compensator({**ON, "controller": "reaction", "tool_link": "tool"})
     graph, process = setup.graph, setup.process
     setup.world = "world"
     pose = PoseStamped()
-    fill_pose(pose.pose, setup.g @ setup.robot.link_pose(setup.q, "tool"))
+    fill_pose(pose.pose, setup.g @ setup.robot.link_pose(setup.q + 0.1, "tool"))
 
     def feed():
         setup.aims["tool_target"].publish(pose)
@@ -441,22 +363,26 @@ def test_a_target_pose_in_another_frame_than_the_base_is_refused(bench):
 
     pose.header.frame_id = "map"
     graph.until(
-        lambda: int(graph.values(process).get("count: bad tool_target", 0)) > 3,
+        lambda: int(graph.values(process).get("count: bad target pose", 0)) > 3,
         "refusals",
         each=feed,
     )
-    assert not any(any(c.data) for c in setup.commands)
     assert "is in frame 'map', odom in 'world'" in process.output
+    holding = ReactionMode(setup.robot, "tool", position_only=True)
+    holding.set_target((setup.g @ setup.robot.link_pose(setup.q, "tool"))[:3, 3])
+    tau = holding.step(setup.g, setup.q, setup.V, setup.qd).tau
+    graph.until(lambda: setup.gives(tau), "torques that hold the tool", each=feed)
     pose.header.frame_id = "world"
-    graph.until(lambda: setup.commands and setup.last().any(), "torque", each=feed)
+    holding.set_target((setup.g @ setup.robot.link_pose(setup.q + 0.1, "tool"))[:3, 3])
+    tau = holding.step(setup.g, setup.q, setup.V, setup.qd).tau
+    graph.until(lambda: setup.gives(tau), "torques to the target", each=feed)
     pose.header.frame_id = "map"
     setup.commands.clear()
-    graph.until(lambda: len(setup.commands) > 10, "torque as before", each=feed)
-    assert setup.last().any()
+    graph.until(lambda: len(setup.commands) > 10 and setup.gives(tau), "the same", each=feed)
 
 
-def test_wrong_parameters_are_refused_with_their_reason(bench):
-    setup = bench(ON)
+def test_wrong_parameters_are_refused_with_their_reason(compensator):
+    setup = compensator(ON)
     setup.graph.until(
         lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
     )
@@ -470,11 +396,11 @@ def test_wrong_parameters_are_refused_with_their_reason(bench):
     ):
         fine, reason = setup.graph.set_parameter(setup.process, name, value)
         assert not fine and message in reason, (name, reason)
-    assert setup.graph.set_parameter(setup.process, "gains.stiffness", 35.0)[0]
+    assert setup.graph.set_parameter(setup.process, "gains.stiffness", 1.0) == (True, "")
 
 
-def test_gains_that_the_rate_of_the_joints_does_not_bear_are_reported(bench):
-    setup = bench({**ON, "gains.damping_of": ["joint7=200.0"]})
+def test_gains_that_the_rate_of_the_joints_does_not_bear_are_reported(compensator):
+    setup = compensator({**ON, "gains.damping_of": ["joint7=200.0"]})
     said = "torques on, gains may shake joint7 at "
 
     def condition():
@@ -491,8 +417,8 @@ def test_gains_that_the_rate_of_the_joints_does_not_bear_are_reported(bench):
     assert "gains" not in setup.graph.values(setup.process)
 
 
-def test_a_killed_compensator_starts_again_without_torque_until_enabled(bench):
-    setup = bench(ON)
+def test_a_killed_compensator_starts_again_without_torque_until_enabled(compensator):
+    setup = compensator(ON)
     setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
     assert setup.process.stop(signal.SIGKILL) == -signal.SIGKILL
     setup.commands.clear()
@@ -501,13 +427,16 @@ def test_a_killed_compensator_starts_again_without_torque_until_enabled(bench):
     setup.graph.until(
         lambda: setup.graph.values(setup.process).get("robot"), "the robot", each=setup.feed
     )
-    assert setup.quiet(0.3) == []
+    assert setup.only_zeros(0.3)
     assert setup.enable(True).success
-    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
+    # the one that was killed counts as a second source of commands until DDS forgets it
+    setup.graph.until(
+        lambda: setup.commands and setup.last().any(), "torque", patience=60.0, each=setup.feed
+    )
 
 
-def test_simulated_time_is_obeyed(bench):
-    setup = bench({**ON, "use_sim_time": True})
+def test_simulated_time_is_obeyed(compensator):
+    setup = compensator({**ON, "use_sim_time": True})
     clock = setup.graph.node.create_publisher(Clock, "/clock", 10)
     now = [5_000_000_000]
 
@@ -535,8 +464,8 @@ def resident(process):
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_a_minute_of_joint_states_at_1_khz_is_followed_without_loss_or_growth(bench):
-    setup = bench(ON)
+def test_a_minute_of_joint_states_at_1_khz_is_followed_without_loss_or_growth(compensator):
+    setup = compensator(ON)
     setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=setup.feed)
     setup.graph.spin(0.5)
     values = setup.graph.values(setup.process)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """dynamics_node as a process on real DDS, and what all nodes share: life cycle and parameters."""
 
+import re
 import signal
 import time
 
@@ -273,7 +274,8 @@ def test_no_request_of_a_client_ends_it(graph):
     assert graph.state(process) == "active"
     for number in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_CLEANUP, 77):
         assert not graph.transition(process, number)
-    assert "no transition 77 from active" in process.output
+    # ours, or rclpy's own words from Kilted on
+    assert re.search("(no|start) transition 77", process.output)
     # rclpy itself raises on a type that does not exist, and answers nothing
     unknown = ParameterMessage(name="rate", value=ParameterValue(type=99))
     kinds = {

@@ -11,7 +11,7 @@ from ros_graph import Graph
 from std_msgs.msg import Float64, Float64MultiArray
 
 import vm_dynamics as vm
-from vm_dynamics.gazebo import force_topic
+from vm_dynamics.ros.gazebo import force_topic
 from vm_dynamics.ros.node import COMMAND
 from vm_dynamics.ros.odom_tf_node import transform
 
@@ -99,7 +99,7 @@ def test_the_timeout_is_a_parameter_that_may_change(bench):
     "bad", [[1.0], [1.0, 2.0, 3.0], [], [float("nan"), 1.0], [1.0, float("inf")]]
 )
 def test_bad_commands_give_zeros_and_are_counted(bench, bad):
-    setup = bench(parameters={**PARAMETERS, "timeout": 10.0})
+    setup = bench(parameters={**PARAMETERS, "timeout": 2.0})
     setup.until(FORCES, "forces", each=setup.send)
     setup.send(bad)
     assert setup.until(ZEROS, "zeros") < 5.0, "before the watchdog"
@@ -109,7 +109,7 @@ def test_bad_commands_give_zeros_and_are_counted(bench, bad):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_zeros_come_on_deactivation_and_at_the_end(bench, number):
-    setup = bench(parameters={**PARAMETERS, "timeout": 10.0})
+    setup = bench(parameters={**PARAMETERS, "timeout": 2.0})
     setup.until(FORCES, "forces", each=setup.send)
     assert setup.graph.transition(setup.process, Transition.TRANSITION_DEACTIVATE)
     assert setup.until(ZEROS, "zeros on deactivation") < 5.0, "before the watchdog"

@@ -2,6 +2,7 @@
 """The simulation node as a process: what it publishes is the simulator's, whatever comes in."""
 
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -118,11 +119,39 @@ def test_poses_come_late(graph):
 def test_commands_move_the_joints_and_failed_motors_do_not(graph):
     heard = Heard(graph, friction=False, joint_rate=100.0)
     assert graph.set_parameter(heard.process, "failed_joints", ["joint1"]) == (True, "")
-    heard.command([5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    graph.until(lambda: abs(heard.joints[-1].position[1]) > 0.01, "motion of joint2")
+    graph.until(
+        lambda: abs(heard.joints[-1].position[1]) > 0.01,
+        "motion of joint2",
+        each=lambda: heard.command([5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    )
     assert list(heard.joints[-1].effort) == [0.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     refused, reason = graph.set_parameter(heard.process, "failed_joints", ["elbow"])
     assert not refused and "elbow" in reason and "joint1" in reason
+
+
+def test_motors_and_thrusters_stop_when_commands_do(graph):
+    """As the watchdog of a driver has it, for zeros cannot cross a dead link."""
+    heard = Heard(
+        graph,
+        robot="hexa_arm2",
+        propulsion=YAML,
+        joint_rate=100.0,
+        **{"initial.hold": True},
+    )
+
+    def command():
+        heard.publish(Float64MultiArray, "thrusts", Float64MultiArray(data=[10.0] * 6))
+        heard.command([0.01, 0.0])
+
+    graph.until(
+        lambda: heard.joints[-1].effort[0] and heard.wrenches[-1].wrench.force.z > 50.0,
+        "efforts and thrusts",
+        each=command,
+    )
+    last = nanoseconds(heard.clock[-1].clock)
+    graph.until(lambda: not heard.joints[-1].effort[0], "zero")
+    assert nanoseconds(heard.joints[-1].header.stamp) - last < 0.5e9
+    graph.until(lambda: heard.wrenches[-1].wrench.force.z < 1.0, "rotors that have run down")
 
 
 @pytest.mark.parametrize(
@@ -155,8 +184,12 @@ def test_a_wrench_pushes_the_base_in_its_own_frame_only(graph):
 
 def test_reset_puts_the_robot_back_and_the_clock_goes_on(graph):
     heard = Heard(graph, joint_rate=100.0, friction=False)
-    heard.command([5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    graph.until(lambda: heard.joints[-1].position[0] > 0.02, "motion")
+    graph.until(
+        lambda: heard.joints[-1].position[0] > 0.02,
+        "motion",
+        each=lambda: heard.command([5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    )
+    graph.spin(0.3)  # until no command is on its way any more
     before = nanoseconds(heard.clock[-1].clock)
     assert graph.call(Trigger, f"{heard.process.full_name}/reset", Trigger.Request()).success
     graph.until(lambda: heard.joints[-1].position[0] == 0.0, "the start")
@@ -189,16 +222,26 @@ def test_a_held_hexacopter_stays_until_it_is_told_to_fly(graph):
     wrench = heard.after(heard.wrenches, 20)
     assert wrench.wrench.force.z == pytest.approx(7.56 * 9.81)
     assert heard.truth[-1].pose.pose.position.z == 0.0
-    heard.publish(Float64MultiArray, "thrusts", Float64MultiArray(data=[20.0] * 6))
-    graph.until(lambda: heard.truth[-1].pose.pose.position.z > 0.05, "take-off")
+    graph.until(
+        lambda: heard.truth[-1].pose.pose.position.z > 0.05,
+        "take-off",
+        each=lambda: heard.publish(
+            Float64MultiArray, "thrusts", Float64MultiArray(data=[20.0] * 6)
+        ),
+    )
     assert heard.wrenches[-1].wrench.force.z > 100.0
 
 
 def test_simulated_time_waits_for_those_who_follow_but_not_for_ever(graph):
     heard = Heard(graph, joint_rate=100.0, most_lead=0.1)
     torques = JointState()
-    torques.header.stamp = heard.clock[-1].clock
-    heard.publish(JointState, "torques", torques)
+
+    def follow():
+        torques.header.stamp = heard.clock[-1].clock
+        heard.publish(JointState, "torques", torques)
+
+    end = time.monotonic() + 1.0
+    graph.until(lambda: time.monotonic() > end, each=follow)
     said = nanoseconds(torques.header.stamp)
     graph.spin(0.6)
     lead = nanoseconds(heard.clock[-1].clock) - said

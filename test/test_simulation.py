@@ -208,6 +208,89 @@ def test_a_joint_that_fails_keeps_momentum_and_obeys_the_forward_dynamics():
     assert abs(found - wanted)[after].max() > 0.1
 
 
+def wet_auv():
+    """An underwater vehicle with drag, buoyancy and a current."""
+    dry = load("auv_arm4", "SE3", EARTH)
+    fluid = vm.Hydrodynamics.load(ROBOTS / "auv_arm4.yaml")
+    return vm.submerge(dry, fluid.with_current((0.3, -0.2, 0.1)))
+
+
+DRIVEN = {
+    "satellite_arm7": lambda: load("satellite_arm7", "SE3", EARTH),
+    "mimic": lambda: load("mimic", "SE2"),
+    "submerged": wet_auv,
+}
+
+
+def driving_law(robot, driven):
+    """Some degrees of freedom are driven, the others pushed."""
+    size = robot.b + robot.n
+
+    def law(t, state):
+        active = {name: 0.3 * np.cos(3.0 * t + i) for i, name in enumerate(driven)}
+        if "base" in driven:
+            active["base"] = 0.2 * np.sin(2.0 * t + np.arange(robot.b))
+        push = 0.4 * np.cos(t + np.arange(size))
+        return vm.Command(push[robot.b :], push[: robot.b], active=active)
+
+    return law
+
+
+def forces_of_the_motion(robot, out, k):
+    """Forces [F; tau] that the mean accelerations of step k take at its beginning."""
+    h = out.t[k + 1] - out.t[k]
+    Vd, qdd = (out.V[k + 1] - out.V[k]) / h, (out.qd[k + 1] - out.qd[k]) / h
+    return np.concatenate(robot.inverse_dynamics(*out[k], Vd, qdd))
+
+
+def forces_of_the_law(robot, law, out, k):
+    """Forces [F; tau] at state k, those of the driven by the hybrid dynamics."""
+    asked = law(out.t[k], out[k])
+    names = "base", *robot.joint_names
+    acc = np.hstack([asked.active[name] for name in names if name in asked.active])
+    push = np.concatenate((asked.base_wrench, asked.tau))
+    motion = robot.hybrid_dynamics(*out[k], acc, push, set(names) - set(asked.active))
+    return np.concatenate((motion.F, motion.tau))
+
+
+@pytest.mark.parametrize("which", ["base", "joints", "both"])
+@pytest.mark.parametrize("name", DRIVEN)
+def test_the_trajectory_holds_what_the_drives_gave(name, which):
+    robot = DRIVEN[name]()
+    joints = robot.joint_names[::2]
+    driven = {"base": ("base",), "joints": joints, "both": ("base", *joints)}[which]
+    law, state = driving_law(robot, driven), drifting(robot, 5)
+    for integrator in ("semi_implicit", "runge_kutta"):
+        out = vm.simulate(robot, state, law, 0.05, integrator=integrator, friction=False)
+        for k in (0, 20, 49):
+            found = np.concatenate((out.F[k], out.tau[k]))
+            assert relative(found, forces_of_the_law(robot, law, out, k)) < 1e-12
+            if integrator == "semi_implicit":  # its steps have the accelerations of the beginning
+                assert relative(found, forces_of_the_motion(robot, out, k)) < 1e-9
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "runge_kutta"])
+@pytest.mark.parametrize("name", ["satellite_arm7", "submerged"])
+def test_driven_joints_follow_against_friction_and_their_drives_overcome_it(name, integrator):
+    robot = DRIVEN[name]()
+    assert robot.friction.any() or robot.damping.any()
+    first, second, *_ = robot.joint_names
+    law, state = driving_law(robot, (first, "base")), drifting(robot, 6)
+    errors = []
+    for step in (1e-4, 5e-5):
+        out = vm.simulate(robot, state, law, 0.02, step=step, integrator=integrator)
+        a = [law(t, None).active for t in out.t[:-1]]
+        gained = step * np.cumsum([x[first] for x in a])
+        assert np.allclose(out.qd[1:, 0] - out.qd[0, 0], gained, rtol=0, atol=1e-12)
+        gained = step * np.cumsum([x["base"] for x in a], axis=0)
+        assert np.allclose(out.V[1:] - out.V[0], gained, rtol=0, atol=1e-12)
+        k = (len(out) - 1) // 2
+        found = np.concatenate((out.F[k], out.tau[k] + robot.joint_friction(out.qd[k])))
+        errors.append(relative(found, forces_of_the_motion(robot, out, k)))
+    # the friction acts at the end of the step: order 1
+    assert errors[0] < 5e-3 and errors[1] < 0.6 * errors[0]
+
+
 def test_a_submerged_robot_comes_to_rest_relative_to_the_current():
     current = np.array([0.2, 0.1, 0.0])
     dry = load("auv_arm4", "SE3", EARTH)
@@ -289,6 +372,36 @@ def test_a_law_that_asks_for_nonsense_is_refused(integrator, asked, error, messa
     robot = load("planar_3link")
     with pytest.raises(error, match=message):
         vm.simulate(robot, vm.State.at_rest(robot), lambda t, s: asked, 0.1, integrator=integrator)
+
+
+@pytest.mark.parametrize("state", [None, 3.0, "at rest", np.zeros(2), lambda t, s: None])
+def test_what_is_no_state_is_refused(state):
+    robot = load("planar_3link")
+    with pytest.raises(vm.ParameterError, match="state: got .*expected a State"):
+        vm.simulate(robot, state, None, 0.1)
+
+
+def test_a_state_with_something_else_in_it_is_refused():
+    robot = load("planar_3link")
+    rest = vm.State.at_rest(robot)
+    for key, value in (("g", None), ("g", "here"), ("q", None), ("V", [0.0]), ("qd", "fast")):
+        with pytest.raises(vm.DimensionError, match="pose" if key == "g" else key):
+            vm.simulate(robot, rest._replace(**{key: value}), None, 0.1)
+
+
+@pytest.mark.parametrize("law", [0.0, np.zeros(2), "none", vm.Command()])
+def test_a_law_that_is_no_function_is_refused(law):
+    robot = load("planar_3link")
+    with pytest.raises(vm.ParameterError, match="torque_law: got .*expected a function"):
+        vm.simulate(robot, vm.State.at_rest(robot), law, 0.1)
+
+
+@pytest.mark.parametrize("q", [[0.0] * 3, [], 0.3, "bent", [[0.0, 0.0]]])
+def test_a_shape_that_does_not_fit_is_refused(q):
+    with pytest.raises(vm.DimensionError, match=r"q: got .*expected \(?2"):
+        vm.State.at_rest(load("planar_3link"), q)
+    with pytest.raises(vm.NonFiniteError, match="q: holds NaN"):
+        vm.State.at_rest(load("planar_3link"), [0.0, np.nan])
 
 
 def test_driven_joints_with_nan_accelerations_are_refused():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated robot: motors with limits and failures, thrusters that lag, poor sensors."""
 
+import sys
+
 import numpy as np
 import pytest
 from cases import load, text
@@ -24,6 +26,35 @@ def hexacopter(**options):
     propulsion = vm.Propulsion.load(robot, str(robot_file("hexa_arm2").with_suffix(".yaml")))
     start = vm.State.at_rest(robot, np.array([0.3, -0.6]))
     return Simulator(robot, text("hexa_arm2"), start, propulsion=propulsion, **options)
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes", "path", "name of a path"])
+def test_the_urdf_is_text_bytes_or_a_path(kind):
+    path, robot = robot_file("satellite_arm7"), load("satellite_arm7")
+    urdf = {
+        "text": path.read_text(),
+        "bytes": path.read_bytes(),
+        "path": path,
+        "name of a path": str(path),
+    }[kind]
+    assert Simulator(robot, urdf, vm.State.at_rest(robot)).why_own == ""
+
+
+def test_a_urdf_or_state_that_is_none_is_refused():
+    robot = load("satellite_arm7")
+    with pytest.raises(vm.UrdfError, match="'nowhere.urdf' is neither XML text nor a readable"):
+        Simulator(robot, "nowhere.urdf", vm.State.at_rest(robot))
+    with pytest.raises(vm.ParameterError, match="state: got NoneType, expected a State"):
+        Simulator(robot, text("satellite_arm7"), None)
+
+
+def test_without_mujoco_the_package_steps_it_with_a_warning(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.warns(vm.SimulationWarning, match="own integrator, without joint limits.*pip"):
+        sim = satellite()
+    assert "MuJoCo is not installed (pip install" in sim.why_own
+    sim.advance(10)
+    assert sim.state.q.shape == (7,)
 
 
 def test_time_is_a_whole_number_of_nanoseconds_and_never_drifts():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 LIMIT = '<limit lower="-1" upper="1" effort="10" velocity="2"/>'
 TENSOR = '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/>'
 
@@ -36,3 +38,14 @@ def pair(inside: str = LIMIT, kind: str = "revolute", inertial: str = "") -> str
     """Two links, a and b, and a joint j between them; b's <inertial> unless empty."""
     b = link("b", inertial) if inertial else link("b")
     return robot(link("a"), b, joint("j", "a", "b", kind, inside))
+
+
+def from_root(urdf: str, root: str) -> str:
+    """The same without what is above a link: the world, and the joint that holds the link."""
+    tree = ElementTree.fromstring(urdf)
+    for joint in tree.findall("joint"):
+        if joint.find("child").get("link") == root:
+            above = joint.find("parent").get("link")
+            tree.remove(joint)
+            tree.remove(next(x for x in tree.findall("link") if x.get("name") == above))
+    return ElementTree.tostring(tree, encoding="unicode")

@@ -2,7 +2,15 @@
 """Dynamics, observation and control of robots whose base moves."""
 
 from vm_dynamics import lie
-from vm_dynamics.control import ComputedTorque, MomentumCompensator, PoseControl, ReactionMode
+from vm_dynamics.control import (
+    ComputedTorque,
+    Controller,
+    ControlState,
+    Efforts,
+    MomentumCompensator,
+    PoseControl,
+    ReactionMode,
+)
 from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
 from vm_dynamics.dynamics.loads import LinkWrench
 from vm_dynamics.dynamics.matrices import Hamel
@@ -13,6 +21,7 @@ from vm_dynamics.errors import (
     DivergedError,
     NonFiniteError,
     ParameterError,
+    SimulationWarning,
     UnknownGroupError,
     UnknownJointError,
     UnknownLinkError,
@@ -32,6 +41,8 @@ from vm_dynamics.estimation import (
 from vm_dynamics.locomotion import (
     Gait,
     GaitPlane,
+    LimitsWarning,
+    base_motion,
     ccf_map,
     curvature_atlas,
     gait_displacement,
@@ -50,15 +61,19 @@ __all__ = [
     "AlphaBetaObserver",
     "Command",
     "ComputedTorque",
+    "ControlState",
+    "Controller",
     "DifferentiatedPose",
     "DimensionError",
     "DivergedError",
+    "Efforts",
     "Gait",
     "GaitPlane",
     "Hamel",
     "Hydrodynamics",
     "InvariantEkf",
     "LieGroupObserver",
+    "LimitsWarning",
     "LinkWrench",
     "MomentumCompensator",
     "NonFiniteError",
@@ -69,6 +84,7 @@ __all__ = [
     "ReactionMode",
     "Robot",
     "Rotor",
+    "SimulationWarning",
     "State",
     "SubmergedRobot",
     "Trajectory",
@@ -80,6 +96,7 @@ __all__ = [
     "UrdfError",
     "UrdfWarning",
     "VmDynamicsError",
+    "base_motion",
     "ccf_map",
     "curvature_atlas",
     "gait_displacement",

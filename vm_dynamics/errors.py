@@ -136,5 +136,9 @@ class SingularMassMatrixError(UnphysicalInertiaError):
     """A motion without inertia, as that of a massless link at the end of a joint."""
 
 
+class SimulationWarning(UserWarning):
+    """A simulation by another engine than the one to be expected."""
+
+
 class UrdfWarning(UserWarning):
     """A robot description that can be used but says something doubtful."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the files that come with the package are, in a source tree or installed."""
+"""Where the files that come with the package are, in a source tree or installed.
+
+It stands beside the rooms: commands, nodes, launch files and scenarios all look for robots.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from vm_dynamics.errors import UnknownNameError, UrdfNotFoundError
+from vm_dynamics.errors import ParameterError, UnknownNameError, UrdfNotFoundError
 
 
 def config_dir() -> Path:
@@ -52,27 +55,17 @@ def robot_parameters(robot: Path, section: str) -> Path | None:
     Args:
         robot: the URDF file, as of :func:`robot_file`.
         section: ``hydrodynamics`` or ``propulsion``.
+
+    Raises:
+        ParameterError: the file cannot be read.
     """
     import yaml  # not needed by those who only look for a robot
 
     path = robot.with_suffix(".yaml")
     if not path.is_file():
         return None
-    content = yaml.safe_load(path.read_text())
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ParameterError(f"{path}: {' '.join(str(error).split())}") from None
     return path if isinstance(content, dict) and section in content else None
-
-
-def world_file(name: str) -> Path:
-    """SDF file of a Gazebo world that comes with the package, by name, or the path of any other.
-
-    Raises:
-        UnknownNameError: neither a file nor one of the package's worlds.
-    """
-    path = Path(name).expanduser()
-    if path.is_file():
-        return path
-    worlds = config_dir() / "worlds"
-    if (worlds / f"{name}.sdf").is_file():
-        return worlds / f"{name}.sdf"
-    names = sorted(path.stem for path in worlds.glob("*.sdf"))
-    raise UnknownNameError("world", name, (*names, "or the path of an SDF file"))

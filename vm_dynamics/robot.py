@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from vm_dynamics.compiled import REFUSED
 from vm_dynamics.dynamics import (
     _hybrid_kernels,
     lagrange_poincare,
     quasi_coordinates,
     quaternion,
 )
-from vm_dynamics.dynamics._entry import REFUSED
 from vm_dynamics.dynamics.equivalent import dynamically_equivalent
 from vm_dynamics.dynamics.hybrid import (
     BASE,
@@ -34,7 +34,7 @@ from vm_dynamics.dynamics.lagrange_poincare import Matrices
 from vm_dynamics.dynamics.loads import LinkWrench, check_wrenches, joint_friction, loads_of
 from vm_dynamics.dynamics.matrices import RobotMatrices
 from vm_dynamics.dynamics.quasi_coordinates import FreeFloating, QuasiCoordinates
-from vm_dynamics.errors import ParameterError, UnknownMethodError
+from vm_dynamics.errors import UnknownMethodError
 from vm_dynamics.lie import DisplacementGroup, group
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
@@ -158,12 +158,13 @@ class Robot(RobotMatrices):
             raise UnknownMethodError("method", method, METHODS)
         g, q, V, qd = self._state(g, q, V, qd)
         force = np.concatenate((self._wrench(base_wrench), vector("tau", tau, self.n)))
-        loads = self._loads(g, q, V, qd, tip_wrench, link_wrenches)
         if method == "hybrid":
+            loads = self._loads(g, q, V, qd, tip_wrench, link_wrenches)
             free = np.ones_like(force)
             found, _ = self._hybrid(g, q, V, qd, free, np.zeros_like(force), force, loads)
             return found[: self.b], found[self.b :]
-        force += self._generalized(q, loads)
+        # gravity and fluid are the formulations' own
+        force += self._generalized(q, self._given_loads(g, q, tip_wrench, link_wrenches))
         F, tau = force[: self.b], force[self.b :]
         if method == "reduced":
             return self._forward_by_theorem_1(g, q, V, qd, tau, F)
@@ -179,7 +180,10 @@ class Robot(RobotMatrices):
         )
         mu = V + self.connection(q) @ qd
         reduced = self.reduced(q, qd, mu)
-        mu_dot, qdd = reduced.accelerations(mu, qd, F - weight[: self.b], tau - weight[self.b :])
+        on_base, on_joints = self.fluid_forces(g, q, V, qd)
+        on_base += F - weight[: self.b]
+        on_joints += tau - weight[self.b :]
+        mu_dot, qdd = reduced.accelerations(mu, qd, on_base, on_joints)
         return mu_dot - reduced.A @ qdd - reduced.A_dot @ qd, qdd
 
     def hybrid_dynamics(
@@ -257,15 +261,11 @@ class Robot(RobotMatrices):
 
         Returns:
             J_D, a row for each passive and a column for each active degree of freedom, base
-            first then joints. With only the base passive it is -A.
+            first then joints. With only the base passive it is -A; with nothing passive it has
+            no rows, with nothing active no columns.
         """
         mask = passive_mask(self, passive)
         p, a = mask != 0.0, mask == 0.0
-        if not (p.any() and a.any()):
-            raise ParameterError(
-                f"passive: got {sorted(passive)}, expected at least one passive and one active "
-                "degree of freedom"
-            )
         q = vector("q", q, self.n)
         if self._mimics:
             M = self.mass_matrix(q)
@@ -283,7 +283,8 @@ class Robot(RobotMatrices):
             passive: names of the passive joints, and ``base``.
 
         Returns:
-            J_G, shape (6, number of active degrees of freedom).
+            J_G, shape (6, number of active degrees of freedom); with nothing passive it is
+            :meth:`link_jacobian`.
         """
         p = passive_mask(self, passive) != 0.0
         J = self.link_jacobian(q, link)
@@ -300,13 +301,19 @@ class Robot(RobotMatrices):
         return quasi_coordinates.matrices(self, q, V, qd)
 
     def free_floating(self, q: Any, V: Any, qd: Any, tau: Any) -> FreeFloating:
-        """The reduced form without forces on the base, [From2010] (85)-(88)."""
+        """The reduced form without forces on the base, [From2010] (85)-(88).
+
+        Raises:
+            ParameterError: the robot is submerged: a fluid pushes its base.
+        """
         return quasi_coordinates.free_floating(self, q, V, qd, tau)
 
     def wheeled_dynamics(
         self, g: Any, q: Any, v: Any, qd: Any, tau: Any, base_wrench: Any = None
     ) -> tuple[Array, Array, float]:
         """Accelerations of a vehicle on wheels, which moves along x and turns about z only.
+
+        Gravity acts on it, and drag, buoyancy and current if it is submerged.
 
         Args:
             g: pose of the base in the world, shape (4, 4).
@@ -331,7 +338,8 @@ class Robot(RobotMatrices):
         [From2010] (82): for a chain on a free base without gravity, under the same torques.
 
         Raises:
-            ParameterError: the robot branches, has mimic joints, or its base is not free.
+            ParameterError: the robot branches, has mimic joints, its base is not free, or it is
+                submerged.
         """
         return Robot(dynamically_equivalent(self), group("SO3"), tip_link=self.tip_link)
 
@@ -361,6 +369,12 @@ class Robot(RobotMatrices):
         link_wrenches: Iterable[LinkWrench],
     ) -> Array:
         """All that pushes the bodies but gravity, in {1}, shape (nj + 1, 6) or no rows."""
+        return self._given_loads(g, q, tip_wrench, link_wrenches)
+
+    def _given_loads(
+        self, g: Array, q: Array, tip_wrench: Any, link_wrenches: Iterable[LinkWrench]
+    ) -> Array:
+        """The wrenches that a caller gives, in {1}, shape (nj + 1, 6) or no rows."""
         wrenches = check_wrenches(link_wrenches)
         if tip_wrench is not None:
             tip = LinkWrench(self.tip_link, vector("tip_wrench", tip_wrench, 6))
@@ -408,12 +422,14 @@ def load(
         locked_joints: joints to fix: a mapping of names to positions, or names, fixed at zero.
         root_link: a link to take for the root, whose frame is {1}; all that is inboard of it, as
             a massless ``odom`` or another vehicle, is left out.
-        pitch: advance of the helical base group H [m/rad].
+        pitch: advance of the helical base group [m/rad], with ``base="H"`` only; one metre a turn
+            unless given.
         strict: whether principal moments of inertia that violate the triangle inequality are an
             error; else a warning, as long as the mass matrix is positive definite.
 
     Raises:
         UrdfError: one of its children, with a message that says what is wrong and where.
+        ParameterError: a pitch for a base that has none.
     """
     reading = read(urdf, strict=strict)
     description = reading.description
@@ -423,7 +439,7 @@ def load(
     if positions:
         description = description.with_locked(positions)
     if base is None:
-        base_group = group(reading.base or "SE3", axis=reading.axis)
+        base_group = group(reading.base or "SE3", axis=reading.axis, pitch=pitch)
     else:
         base_group = group(base, pitch=pitch)
     return Robot(description, base_group, gravity, tip_link)

@@ -112,6 +112,15 @@ class SubmergedRobot(Robot):
         m = decouple(self.mass_matrix(q), self.mass_derivatives(q), self.b)
         return general.curvature(m, self.base_group)
 
+    def fluid_forces(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+        """Drag, buoyancy and current on base, shape (b,), and joints, shape (n,).
+
+        The arguments are those of :meth:`forward_dynamics`; the added mass is in the matrices.
+        """
+        g, q, V, qd = self._state(g, q, V, qd)
+        out = self._generalized(q, self._loads(g, q, V, qd, None, ()))
+        return out[: self.b], out[self.b :]
+
     def _loads(
         self,
         g: Array,
@@ -122,7 +131,7 @@ class SubmergedRobot(Robot):
         link_wrenches: Iterable[LinkWrench],
     ) -> Array:
         out = np.zeros((len(self._added), 6))
-        given = super()._loads(g, q, V, qd, tip_wrench, link_wrenches)
+        given = self._given_loads(g, q, tip_wrench, link_wrenches)
         if len(given):
             out += given
         _fluid_kernels.fluid_loads.checked(

@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
+from vm_dynamics.compiled import all_finite, entry, jit
 from vm_dynamics.dynamics._coriolis_kernels import bracket, coadjoint, relative_twists
-from vm_dynamics.dynamics._entry import all_finite, entry, jit
 from vm_dynamics.dynamics._general_kernels import dot, times
 from vm_dynamics.dynamics._hybrid_kernels import (
     check_state,
@@ -28,11 +28,8 @@ from vm_dynamics.dynamics._kernels import (
     column,
     composite,
     fold_columns,
-    inclusion,
     joint_momenta,
-    locked_inverse,
-    locked_solve,
-    locked_solver,
+    locked_matrix,
     place_bodies,
     place_inertias,
     times_inertia,
@@ -102,29 +99,6 @@ def acceleration_windows(limits, q, qd, time, out):
             out[0, i], out[1, i] = acceleration_window(
                 limits[LOWER, i], limits[UPPER, i], limits[VELOCITY, i], time, q[i], qd[i]
             )
-
-
-@jit
-def locked_matrix(model, comp, out):
-    """L = iota M_b^-1 iota^T, shape (6, 6), of composite inertias."""
-    iota = inclusion(model)
-    b = iota.shape[1]
-    if b == 6:
-        solver = locked_solver(comp)
-        for c in range(6):
-            x = locked_solve(solver, c == 0.0, c == 1.0, c == 2.0, c == 3.0, c == 4.0, c == 5.0)
-            for d in range(6):
-                out[d, c] = x[d]
-        return
-    inverse = np.empty((b, b))
-    locked_inverse(model, comp, inverse)
-    for c in range(6):
-        for d in range(6):
-            total = 0.0
-            for i in range(b):
-                for j in range(b):
-                    total += iota[c, i] * inverse[i, j] * iota[d, j]
-            out[c, d] = total
 
 
 @jit

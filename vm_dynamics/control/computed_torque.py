@@ -19,20 +19,44 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vm_dynamics.control.gains import gains, or_zero
+from vm_dynamics.control import _kernels
+from vm_dynamics.control.controller import Controller, ControlState, Efforts
+from vm_dynamics.control.gains import gains, or_zero, shaken_joint
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.control.limits import BRAKING_TIME, JointLimits, Mask
-from vm_dynamics.control.state import checked_state, cross, hybrid_dynamics, inverse_dynamics
+from vm_dynamics.control.state import (
+    at_rest,
+    checked_state,
+    cross,
+    hybrid_dynamics,
+    inverse_dynamics,
+)
+from vm_dynamics.control.tilt import TiltGuidance
 from vm_dynamics.control.tracking import PoseTarget, pose_target
 from vm_dynamics.dynamics.hybrid import BASE, passive_mask
 from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Propulsion
-from vm_dynamics.errors import NonFiniteError, UnknownGroupError
-from vm_dynamics.lie._kernels import quaternion
-from vm_dynamics.lie.se3 import Array
+from vm_dynamics.errors import NonFiniteError, ParameterError, UnknownGroupError
+from vm_dynamics.lie.se3 import Array, quaternion
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
+# Feedback of a base that suits most: quiet enough for a pose at 10 Hz.
+PLACE, PLACE_RATE = 2.0, 2.5  # [1/s^2], [1/s]
+ATTITUDE, ATTITUDE_RATE = 40.0, 12.0  # [1/s^2], [1/s], of the vector part of the quaternion
+
+
+def pushes_sideways(propulsion: Propulsion) -> bool:
+    """Whether all six axes of the wrench can be had independently."""
+    return propulsion.rank == len(WRENCH_AXES)
+
+
+def base_gains(propulsion: Propulsion) -> tuple[Array, Array]:
+    """Stiffness [1/s^2] and damping [1/s] of the base's six axes that suit its rotors."""
+    aside = float(pushes_sideways(propulsion))
+    K = np.array([PLACE * aside, PLACE * aside, PLACE, *[ATTITUDE] * 3])
+    D = np.array([PLACE_RATE * aside, PLACE_RATE * aside, PLACE_RATE, *[ATTITUDE_RATE] * 3])
+    return K, D
 
 
 class FlightCommand(NamedTuple):
@@ -63,7 +87,7 @@ class JointTarget(NamedTuple):
     qdd: Array
 
 
-class ComputedTorque:
+class ComputedTorque(Controller):
     """Feedback linearization of base and joints through rotors and joint motors.
 
     Gains are in the order x y z (world axes), roll pitch yaw (body axes, on the vector part of the
@@ -73,12 +97,18 @@ class ComputedTorque:
     Attributes:
         robot: the robot, on the base group SE3.
         propulsion: its rotors or thrusters.
+        guidance: how it leans to hold a place, or None.
         stiffness: K_p, shape (6 + n,) [1/s^2].
         damping: K_v, shape (6 + n,) [1/s].
         limits: the limits of the joints, whose ``names`` tells the joints of a mask.
-        base_target: pose, twist and acceleration that the base follows.
+        base_target: pose, twist and acceleration that the base follows; with ``guidance`` the
+            place that it leans to.
         joint_target: what the joints follow.
     """
+
+    needs = frozenset({"pose", "twist"})
+    targets = frozenset({"joints", "base_pose"})
+    kernels = (_kernels.check, _kernels.check_pose, _kernels.acceleration_windows)
 
     def __init__(
         self,
@@ -90,6 +120,7 @@ class ComputedTorque:
         integral: Any = 0.0,
         integral_limit: float = math.inf,
         allocation_weights: Any = None,
+        guidance: TiltGuidance | None = None,
         braking_time: float | None = BRAKING_TIME,
     ) -> None:
         """Check the gains; the target is the world's origin and q = 0 until it is set.
@@ -103,6 +134,7 @@ class ComputedTorque:
             integral_limit: most acceleration of the integral action [m/s^2, rad/s^2].
             allocation_weights: how much each component of the wrench matters when rotors
                 saturate, shape (6,), see :meth:`Propulsion.allocate`.
+            guidance: how to lean to hold a place, for rotors that push along one axis only.
             braking_time: within which velocity and position limits are kept [s], see
                 :mod:`vm_dynamics.control.limits`; None to limit efforts only.
 
@@ -116,7 +148,7 @@ class ComputedTorque:
                 "base group for computed torque", robot.base_group.name, ("SE3",)
             )
         names = (*AXES, *robot.joint_names)
-        self.robot, self.propulsion = robot, propulsion
+        self.robot, self.propulsion, self.guidance = robot, propulsion, guidance
         self.stiffness = gains("stiffness", stiffness, names)
         self.damping = gains("damping", damping, names)
         self._integral = Integral(gains("integral", integral, names), integral_limit)
@@ -127,11 +159,12 @@ class ComputedTorque:
         self.limits = JointLimits(robot, braking_time)
         self._passive_base = passive_mask(robot, (BASE,))
         self.set_target(np.eye(4), np.zeros(robot.n))
+        self.step(*at_rest(robot), dt=0.0)
 
     def set_target(
         self,
-        g: Any,
-        q: Any,
+        g: Any = None,
+        q: Any = None,
         *,
         V: Any = None,
         Vd: Any = None,
@@ -141,22 +174,58 @@ class ComputedTorque:
         """What base and joints shall follow from the next step on.
 
         Args:
-            g: pose of the base in the world, shape (4, 4).
-            q: joint positions, shape (n,).
+            g: pose of the base in the world, shape (4, 4); if None, the base goes on as it was.
+            q: joint positions, shape (n,); if None, the joints go on as they were.
             V: twist of that pose in its own frame, shape (6,); zero if None.
             Vd: rate of the components of V, shape (6,); zero if None.
             qd: joint velocities, shape (n,); zero if None.
             qdd: joint accelerations, shape (n,); zero if None.
+
+        Raises:
+            ParameterError: a velocity or acceleration without what moves with it.
         """
         n = self.robot.n
-        self.base_target: PoseTarget = pose_target(self.robot.base_group, g, V, Vd)
-        self.joint_target = JointTarget(
-            vector("q", q, n), or_zero("qd", qd, n), or_zero("qdd", qdd, n)
-        )
+        for name, value, owner in (("V", V, g), ("Vd", Vd, g), ("qd", qd, q), ("qdd", qdd, q)):
+            if value is not None and owner is None:
+                raise ParameterError(f"{name}: got one without {'g' if 'V' in name else 'q'}")
+        if g is not None:
+            self.base_target: PoseTarget = pose_target(self.robot.base_group, g, V, Vd)
+        if q is not None:
+            self.joint_target = JointTarget(
+                vector("q", q, n), or_zero("qd", qd, n), or_zero("qdd", qdd, n)
+            )
+
+    def hold(self, state: ControlState) -> None:
+        """Base and joints stay where they are; a base that leans, upright."""
+        g = state.g if self.guidance is None else self.guidance.upright(state.g)
+        self.set_target(g, state.q)
 
     def reset(self) -> None:
         """Forget what integral action has gathered."""
         self._integral.reset()
+
+    def take_over(self, former: ComputedTorque) -> bool:
+        """Go on with targets and integral action of a controller with other gains, and no jump."""
+        self.base_target, self.joint_target = former.base_target, former.joint_target
+        kept = former._integral.output
+        self._integral.output = np.where(self._integral.gains > 0.0, kept, 0.0)
+        return True
+
+    @property
+    def gains(self) -> Array:
+        """K_p and K_v, shape (12 + 2n,)."""
+        return np.concatenate((self.stiffness, self.damping))
+
+    def shaken(self, q: Array, period: float) -> str:
+        """Axis or joint that the gains, which are of accelerations, would shake, if any."""
+        unit = np.eye(len(self.stiffness))
+        axis = shaken_joint(unit, self.stiffness, self.damping, period)
+        return "" if axis is None else (*AXES, *self.robot.joint_names)[axis]
+
+    def command(self, state: ControlState) -> Efforts:
+        """Joint efforts, thrusts and their wrench for a state, see :meth:`step`."""
+        out = self.step(state.g, state.q, state.V, state.qd, dt=state.dt)
+        return Efforts(out.tau, out.thrusts, out.wrench)
 
     def step(self, g: Any, q: Any, V: Any, qd: Any, *, dt: float | None = None) -> FlightCommand:
         """Thrusts and joint efforts for a state.
@@ -193,6 +262,8 @@ class ComputedTorque:
     def _virtual_control(self, g: Array, q: Array, V: Array, qd: Array) -> tuple[Array, Array]:
         """Error e of (86) and u of (84), both shape (6 + n,)."""
         base, joints = self.base_target, self.joint_target
+        if self.guidance is not None:
+            base = base._replace(g=self.guidance.target(base.g, g, V))
         R, R_d = g[:3, :3], base.g[:3, :3]
         turn = np.ascontiguousarray(R.T @ R_d)
         x, y, z, _ = quaternion(turn)  # that of the two with a scalar part above zero

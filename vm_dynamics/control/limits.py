@@ -28,6 +28,7 @@ from vm_dynamics.model.robot_model import RobotModel, vector
 
 Mask = NDArray[np.bool_]
 BRAKING_TIME = 0.2  # [s], two hundred periods of a controller at 1 kHz
+ROUNDING = 1e-9  # of a limit, by which a position or velocity at it may seem to be beyond it
 
 
 class JointLimits:
@@ -65,6 +66,16 @@ class JointLimits:
     def names(self, mask: Any) -> tuple[str, ...]:
         """Names of the joints that a mask, shape (n,), has."""
         return tuple(name for name, hit in zip(self.robot.joint_names, mask, strict=True) if hit)
+
+    def beyond(self, q: Any, qd: Any) -> Mask:
+        """Joints whose position or velocity is beyond its limits, shape (n,).
+
+        Args:
+            q: shape (n,).
+            qd: joint velocities, shape (n,).
+        """
+        low, high, speed = self.table[:3] + ROUNDING * np.array([[-1.0], [1.0], [1.0]])
+        return (q < low) | (q > high) | (abs(qd) > speed)
 
     def window(self, q: Any, qd: Any) -> tuple[Array, Array]:
         """Least and greatest accelerations that keep the limits, both shape (n,).

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vm_dynamics.control.gains import gains, or_zero
+from vm_dynamics.control import _kernels
+from vm_dynamics.control.controller import Controller, ControlState, Efforts
+from vm_dynamics.control.gains import gains, or_zero, shaken_joint
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.control.limits import Mask
-from vm_dynamics.control.state import checked_state, inverse_dynamics
+from vm_dynamics.control.state import at_rest, checked_state, inverse_dynamics
 from vm_dynamics.control.tracking import PoseTarget, geometric_feedback, pose_errors, pose_target
 from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Propulsion
 from vm_dynamics.errors import NonFiniteError, ParameterError
@@ -45,7 +47,7 @@ class PoseCommand(NamedTuple):
     saturated_rotors: Mask
 
 
-class PoseControl:
+class PoseControl(Controller):
     """Drives the base of a robot to a pose or along a path of poses.
 
     Attributes:
@@ -53,6 +55,10 @@ class PoseControl:
         propulsion: what drives the base, or None for something that takes wrenches.
         target: where the base shall be.
     """
+
+    needs = frozenset({"pose", "twist"})
+    targets = frozenset({"base_pose"})
+    kernels = (_kernels.check, _kernels.check_pose)
 
     def __init__(
         self,
@@ -99,6 +105,7 @@ class PoseControl:
         if propulsion is not None:
             self._require_authority(propulsion)
         self.set_target(np.eye(4))
+        self.step(*at_rest(robot), dt=0.0)
 
     def _require_authority(self, propulsion: Propulsion) -> None:
         """Refuse gains in coordinates that the propulsion cannot drive."""
@@ -128,6 +135,30 @@ class PoseControl:
     def reset(self) -> None:
         """Forget what integral action has gathered."""
         self._integral.reset()
+
+    def take_over(self, former: PoseControl) -> bool:
+        """Go on with target and integral action of a controller with other gains, and no jump."""
+        self.target = former.target
+        kept = former._integral.output
+        self._integral.output = np.where(self._integral.gains > 0.0, kept, 0.0)
+        return True
+
+    @property
+    def gains(self) -> Array:
+        """K and D, shape (2b,)."""
+        return np.concatenate((self._stiffness, self._damping))
+
+    def shaken(self, q: Array, period: float) -> str:
+        """Coordinate that the gains, which are of accelerations, would shake, if any."""
+        unit = np.eye(self.robot.b)
+        found = shaken_joint(unit, self._stiffness, self._damping, period)
+        return "" if found is None else f"coordinate {found}"
+
+    def command(self, state: ControlState) -> Efforts:
+        """No joint efforts, but thrusts and wrench for a state, see :meth:`step`."""
+        out = self.step(state.g, state.q, state.V, state.qd, dt=state.dt)
+        wrench = self.robot.base_group.iota_pinv.T @ out.wrench
+        return Efforts(np.zeros(self.robot.n), out.thrusts, wrench)
 
     def step(
         self, g: Any, q: Any, V: Any, qd: Any, *, qdd: Any = None, dt: float | None = None

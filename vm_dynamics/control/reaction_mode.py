@@ -21,9 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vm_dynamics.control import _kernels
+from vm_dynamics.control.controller import Controller, ControlState, Efforts
 from vm_dynamics.control.gains import gains, not_negative, or_zero, positive
 from vm_dynamics.control.limits import BRAKING_TIME, JointLimits, Mask
-from vm_dynamics.control.state import checked_state, cross, inverse_dynamics
+from vm_dynamics.control.state import (
+    at_rest,
+    checked_pose,
+    checked_state,
+    cross,
+    inverse_dynamics,
+)
 from vm_dynamics.control.tracking import PoseTarget, geometric_feedback, pose_errors, pose_target
 from vm_dynamics.dynamics.hybrid import BASE, passive_mask
 from vm_dynamics.errors import NonFiniteError, ParameterError
@@ -35,6 +42,11 @@ from vm_dynamics.robot import Robot
 SMALL = 1e-6  # a damping [1/s] that is none, a velocity that is one to differentiate at
 FRICTION_HORIZON = 1.0  # [s], within which friction brings a failed joint to rest
 BASE_WEIGHT = 0.2  # of turning against the tool's motion [m/rad]
+
+
+def turning_weights(robot: Robot, weight: float = BASE_WEIGHT) -> Array:
+    """Weights of the base for which turning matters and shifting does not, shape (b,)."""
+    return np.asarray(weight * robot.base_group.iota[3:].any(axis=0))
 
 
 class ReactionCommand(NamedTuple):
@@ -79,7 +91,7 @@ class _Task(NamedTuple):
     acceleration: Array
 
 
-class ReactionMode:
+class ReactionMode(Controller):
     """Follows a tool path with the joints, and keeps the base still with what is left of them.
 
     Attributes:
@@ -88,6 +100,10 @@ class ReactionMode:
         position_only: whether the tool's orientation is left free.
         limits: the limits of the joints, whose ``names`` tells the joints of a mask.
     """
+
+    needs = frozenset({"pose", "twist"})
+    targets = frozenset({"tool_pose"})
+    kernels = (_kernels.check, _kernels.check_pose, _kernels.bounded, _kernels.link_bias)
 
     def __init__(
         self,
@@ -146,7 +162,7 @@ class ReactionMode:
         self._damping = gains("damping", damping, rows)
         self._tool_weights = gains("tool_weights", tool_weights, rows)
         if base_weights is None:
-            base_weights = BASE_WEIGHT * robot.base_group.iota[3:].any(axis=0)
+            base_weights = turning_weights(robot)
         self._base_weights = gains("base_weights", base_weights, base)
         self._base_damping = not_negative("base_damping", base_damping, "1/s")
         self._failed_weight = not_negative("failed_weight", failed_weight, "-")
@@ -157,6 +173,10 @@ class ReactionMode:
         self._still = np.zeros(robot.b), np.zeros(robot.n)
         self.limits = JointLimits(robot, braking_time)
         self.failed = failed  # type: ignore[assignment]
+        g, q, V, qd = at_rest(robot)
+        pose = robot.link_pose(q, link)
+        self.set_target(pose[:3, 3] if position_only else pose)
+        self.step(g, q, V, qd)
         self._target: PoseTarget | _Point | None = None
 
     @property
@@ -177,7 +197,14 @@ class ReactionMode:
         self._failed = tuple(name for name in self.robot.joint_names if name in chosen)
         self._passive = mask
 
-    def set_target(self, pose: Any, velocity: Any = None, acceleration: Any = None) -> None:
+    def set_target(
+        self,
+        pose: Any = None,
+        velocity: Any = None,
+        acceleration: Any = None,
+        *,
+        tool: Any = None,
+    ) -> None:
         """Where the tool shall be from the next step on.
 
         Args:
@@ -186,7 +213,15 @@ class ReactionMode:
             velocity: twist of that pose in its own frame, shape (6,), or velocity of the position
                 in the world, shape (3,); zero if None.
             acceleration: the rate of its components, likewise.
+            tool: instead of ``pose``, the pose of the tool in any case, shape (4, 4).
+
+        Raises:
+            ParameterError: both ``pose`` and ``tool``.
         """
+        if tool is not None:
+            if pose is not None:
+                raise ParameterError("tool: got one beside pose, expected one of them")
+            pose = checked_pose(tool)[:3, 3] if self.position_only else tool
         if self.position_only:
             self._target = _Point(
                 vector("pose", pose, 3),
@@ -195,6 +230,28 @@ class ReactionMode:
             )
         else:
             self._target = pose_target(SE3, pose, velocity, acceleration)
+
+    def hold(self, state: ControlState) -> None:
+        """The tool stays where it is."""
+        self.set_target(tool=checked_pose(state.g) @ self.robot.link_pose(state.q, self.link))
+
+    def reset(self) -> None:
+        """Forget the target."""
+        self._target = None
+
+    def take_over(self, former: ReactionMode) -> bool:
+        """Go on to the target of a controller with other settings, if it is of the same tool."""
+        if (former.link, former.position_only) != (self.link, self.position_only):
+            return False
+        self._target = former._target
+        return True
+
+    def command(self, state: ControlState) -> Efforts:
+        """Joint efforts for a state, see :meth:`step`; a wrench too for a driven base."""
+        out = self.step(state.g, state.q, state.V, state.qd)
+        if not self._driven_base:
+            return Efforts(out.tau)
+        return Efforts(out.tau, None, self.robot.base_group.iota_pinv.T @ out.base_wrench)
 
     def step(self, g: Any, q: Any, V: Any, qd: Any, *, base_wrench: Any = None) -> ReactionCommand:
         """Accelerations, velocities and efforts for a state.

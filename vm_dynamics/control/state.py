@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from vm_dynamics.compiled import REFUSED
 from vm_dynamics.control import _kernels
 from vm_dynamics.dynamics import _hybrid_kernels
-from vm_dynamics.dynamics._entry import REFUSED
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
@@ -33,6 +33,16 @@ def checked_state(
         _kernels.check.compile()
         return robot._state(g, q, V, qd)
     return g, q, V, qd
+
+
+def at_rest(robot: Robot) -> tuple[Array, Array, Array, Array]:
+    """A state to rehearse a step at: at the origin, the shape nearest to q = 0 within limits.
+
+    A controller rehearses a step when it is built. So whatever it calls is compiled before its
+    first cycle, on every robot, and a robot that it cannot work with is refused at once.
+    """
+    q = np.clip(np.zeros(robot.n), robot.lower_limits, robot.upper_limits)
+    return np.eye(4), q, np.zeros(robot.b), np.zeros(robot.n)
 
 
 def checked_pose(g: Any) -> Array:

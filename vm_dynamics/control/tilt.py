@@ -14,9 +14,11 @@ import numpy as np
 
 from vm_dynamics.control.gains import not_negative
 from vm_dynamics.errors import ParameterError
-from vm_dynamics.lie.groups import check_pose
+from vm_dynamics.lie.groups import check_pose, rotation_from_z_to
 from vm_dynamics.lie.se3 import Array, exp
 from vm_dynamics.model.robot_model import vector
+
+LEAN, LEAN_RATE = 1.0, 1.6  # [1/s^2], [1/s]: slower than the attitude that has to follow
 
 
 class TiltGuidance:
@@ -27,7 +29,12 @@ class TiltGuidance:
     """
 
     def __init__(
-        self, gravity: Any, *, stiffness: float, damping: float, most_tilt: float = 0.3
+        self,
+        gravity: Any,
+        *,
+        stiffness: float = LEAN,
+        damping: float = LEAN_RATE,
+        most_tilt: float = 0.3,
     ) -> None:
         """Check the gains.
 
@@ -50,6 +57,7 @@ class TiltGuidance:
         if not 0.0 < most_tilt < 0.5 * math.pi:
             raise ParameterError(f"most_tilt: got {most_tilt}, expected 0 to pi/2 [rad]")
         self._most = self._weight * math.tan(most_tilt)
+        exp(np.zeros(6))  # compiles what the first target would have to wait for
 
     def target(self, place: Any, g: Any, V: Any) -> Array:
         """Pose to follow: the place's position, its attitude leant, shape (4, 4).
@@ -72,4 +80,15 @@ class TiltGuidance:
             axis = np.cross(self._up, aside) / size
             angle = math.atan2(size, self._weight)
             out[:3, :3] = exp(np.concatenate((np.zeros(3), angle * axis)))[:3, :3] @ aim[:3, :3]
+        return out
+
+    def upright(self, g: Any) -> Array:
+        """Pose at the same place and with the same heading, its z axis against gravity, (4, 4).
+
+        Args:
+            g: pose of the base in the world, shape (4, 4).
+        """
+        out = check_pose(g).copy()
+        turn = rotation_from_z_to(self._up) @ rotation_from_z_to(out[:3, 2]).T
+        out[:3, :3] = turn @ out[:3, :3]
         return out

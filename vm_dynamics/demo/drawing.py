@@ -11,8 +11,7 @@ import numpy as np
 
 from vm_dynamics.demo.failure import Failure
 from vm_dynamics.demo.log import Log, turned
-from vm_dynamics.demo.scenario import Scenario
-from vm_dynamics.demo.tumbling import DEG
+from vm_dynamics.demo.scenario import DEG, Scenario
 from vm_dynamics.locomotion.drawing import pyplot_for_files
 
 
@@ -68,12 +67,14 @@ def _joints(figure: Any, scenario: Scenario, log: Log) -> None:
     t, errors = scenario.joint_errors(log, 0.0, scenario.duration)
     upper.set_title("joints")
     positions = log.joints.all.between(0.0, scenario.duration).first
-    for i, name in enumerate(scenario.robot.joint_names):
-        upper.plot(t, positions[:, i], label=name)
-        lower.plot(t, errors[:, i] / DEG, linewidth=0.8)
+    for which, scale, _ in scenario.joint_units:
+        for i in np.flatnonzero(which):
+            (line,) = upper.plot(t, positions[:, i], label=scenario.robot.joint_names[i])
+            lower.plot(t, scale * errors[:, i], color=line.get_color(), linewidth=0.8)
     upper.set_ylabel("position [rad or m]")
     upper.legend(fontsize=7, ncols=4, loc="lower left")
-    lower.set_ylabel("off the target [deg]")
+    units = " or ".join(unit for *_, unit in scenario.joint_units)
+    lower.set_ylabel(f"off the target [{units}]")
 
 
 def _base(figure: Any, scenario: Scenario, log: Log) -> None:

@@ -8,31 +8,30 @@ from typing import Any
 import numpy as np
 
 from vm_dynamics.demo.log import Log, together, turned
-from vm_dynamics.demo.scenario import Bar, Scenario, smooth
-from vm_dynamics.demo.tumbling import DEG
+from vm_dynamics.demo.scenario import DEG, Bar, Scenario, smooth, within_limits
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.ros.client import Client
 from vm_dynamics.simulation import State
 
-SHAPE = (-0.3, -1.2, 0.6, -1.2, -0.3, 1.0, -0.1)
-WAY = np.array([0.21, -0.07, 0.2])  # [m], of the tool, in the world
-BEGIN, REST = 4.0, 10.0  # [s] at rest before and after
-FAILS = 0.4  # part of the way's time
-TOLD = 0.3  # [s] until the controller knows
+ARM_START = (-0.3, -1.2, 0.6, -1.2, -0.3, 1.0, -0.1)
+TOOL_WAY = np.array([0.21, -0.07, 0.2])  # [m], of the tool, in the world
+REST_BEFORE, REST_AFTER = 4.0, 10.0  # [s] at rest before and after
+FAILURE_PHASE = 0.4  # part of the way's time
+REPORT_DELAY = 0.3  # [s] until the controller knows
 
 
 class Failure(Scenario):
-    """See the module."""
+    """Scenario: the tool of a satellite goes its way though a joint's motor fails."""
 
     NAME = "failure"
     TITLE = "a joint's motor fails while the tool moves; the base shall hardly turn"
     DURATION = 45.0
-    SHORTEST = 30.0
+    MIN_DURATION = 30.0
 
     @property
     def start(self) -> State:
         """At rest."""
-        return State.at_rest(self.robot, np.resize(SHAPE, self.robot.n))
+        return State.at_rest(self.robot, within_limits(self.robot, ARM_START))
 
     @property
     def failing(self) -> str:
@@ -42,17 +41,17 @@ class Failure(Scenario):
     @property
     def fails_at(self) -> float:
         """When [s]."""
-        return BEGIN + FAILS * (self.duration - BEGIN - REST)
+        return REST_BEFORE + FAILURE_PHASE * (self.duration - REST_BEFORE - REST_AFTER)
 
     def tool(self, t: float) -> Array:
         """Where the tool shall be, in the world, shape (4, 4)."""
         out = self.robot.link_pose(self.start.q, self.robot.tip_link)
-        out[:3, 3] += smooth(t, BEGIN, self.duration - REST)[0] * WAY
+        out[:3, 3] += smooth(t, REST_BEFORE, self.duration - REST_AFTER)[0] * TOOL_WAY
         return out
 
     def compensator_parameters(self) -> dict[str, Any]:
         """Follow the tool, keep the base still."""
-        return {"controller": "reaction"}
+        return {"controller": "reaction", "base_weight": 0.5}
 
     def drive(self, t: float, client: Client, log: Log) -> None:
         """The motor fails; a little later the controller is told."""
@@ -60,7 +59,7 @@ class Failure(Scenario):
         if happened == 0 and t >= self.fails_at:
             client.set_parameter("sim_node", "failed_joints", [self.failing])
             log.events.append((t, f"{self.failing} fails"))
-        elif happened == 1 and t >= self.fails_at + TOLD:
+        elif happened == 1 and t >= self.fails_at + REPORT_DELAY:
             client.set_parameter("compensator_node", "failed_joints", [self.failing])
             log.events.append((t, "controller told"))
         client.publish_pose("tool_target", self.tool(t))
@@ -93,7 +92,7 @@ class Failure(Scenario):
         after = off[t >= self.fails_at]
         g = log.truth.all.first
         turn = max(turned(g[0], pose) for pose in g)
-        linear, angular = log.velocity_rms(BEGIN)
+        linear, angular = log.velocity_rms(REST_BEFORE)
         return [
             Bar(
                 "tool off its goal, last 3 s, RMS",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vm_dynamics.demo.log import Log, turned
-from vm_dynamics.demo.scenario import Bar, Scenario, within_limits
-from vm_dynamics.demo.tumbling import BENT, DEG
+from vm_dynamics.demo.scenario import DEG, Bar, Scenario, within_limits
+from vm_dynamics.demo.tumbling import BENT
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array, exp
 from vm_dynamics.locomotion import plan_reorientation
@@ -18,23 +18,23 @@ from vm_dynamics.locomotion.reorientation import ReorientationPlan
 from vm_dynamics.simulation import State
 
 TURN = 20.0 * DEG  # about z
-BEGIN, REST = 5.0, 5.0  # [s] at rest before and after
+REST_BEFORE, REST_AFTER = 5.0, 5.0  # [s] at rest before and after
 UNHURRIED = 1.2  # the plan goes to the limits of velocity, where there is no room for control
-STEP = 1e-3  # [s], of differences
+DIFFERENCE_STEP = 1e-3  # [s], of differences
 
 
 class Reorient(Scenario):
-    """See the module."""
+    """Scenario: a planned motion of the arm alone turns a satellite that is at rest."""
 
     NAME = "reorient"
     TITLE = "the planner turns a free-floating base by 20 degrees with the arm alone"
     DURATION = 65.0
-    SHORTEST = 20.0
+    MIN_DURATION = 20.0
 
     @property
     def start(self) -> State:
         """At rest, with a bent arm."""
-        q = within_limits(self.robot, np.resize(BENT, self.robot.n), margin=0.6)
+        q = within_limits(self.robot, BENT, margin=0.6)
         return State.at_rest(self.robot, q)
 
     @property
@@ -48,7 +48,7 @@ class Reorient(Scenario):
         plan = plan_reorientation(self.robot, self.start.q, self.wanted[:3, :3])
         if plan.path is None or not plan.reached:
             raise ParameterError(f"no plan for {self.robot.name!r}: {plan.reason}")
-        needed = UNHURRIED * plan.duration + BEGIN + REST
+        needed = UNHURRIED * plan.duration + REST_BEFORE + REST_AFTER
         if needed > self.duration:
             raise ParameterError(
                 f"duration: the plan for {self.robot.name!r} needs {needed:.0f} s, got "
@@ -60,9 +60,11 @@ class Reorient(Scenario):
         """The plan, a little slower than it could be."""
         path = self.plan.path
         assert path is not None
-        s = min(max((t - BEGIN) / UNHURRIED, 0.0), path.duration)
-        before, after = max(s - STEP, 0.0), min(s + STEP, path.duration)
-        rate = (path.velocity(after) - path.velocity(before)) / max(after - before, STEP)
+        s = min(max((t - REST_BEFORE) / UNHURRIED, 0.0), path.duration)
+        before, after = max(s - DIFFERENCE_STEP, 0.0), min(s + DIFFERENCE_STEP, path.duration)
+        rate = (path.velocity(after) - path.velocity(before)) / max(
+            after - before, DIFFERENCE_STEP
+        )
         moves = 0.0 < s < path.duration
         qd = path.velocity(s) / UNHURRIED if moves else np.zeros(self.robot.n)
         return path.position(s), qd, rate / UNHURRIED**2 if moves else 0.0 * qd
@@ -75,17 +77,18 @@ class Reorient(Scenario):
         """Attitude in the end."""
         g = log.truth.all.first
         first, last = g[0], g[-1]
-        linear, angular = log.velocity_rms(BEGIN)
+        linear, angular = log.velocity_rms(REST_BEFORE)
         return [
             Bar(
                 "attitude off the one wanted", turned(first @ self.wanted, last) / DEG, 0.5, "deg"
             ),
             Bar("turned by", turned(first, last) / DEG, np.inf, "deg"),
-            Bar(
+            *self.joint_bars(
                 "joints off the plan, RMS",
-                self.joint_rms(log, BEGIN, self.duration) / DEG,
-                0.5,
-                "deg",
+                log,
+                REST_BEFORE,
+                self.duration,
+                {"deg": 0.5, "mm": 2.0},
             ),
             Bar("angular velocity error, RMS", angular / DEG, 0.25, "deg/s"),
             Bar("linear velocity error, RMS", 1e3 * linear, 4.0, "mm/s"),

@@ -19,21 +19,20 @@ import numpy as np
 from vm_dynamics.demo import SCENARIOS
 from vm_dynamics.demo.drawing import draw
 from vm_dynamics.demo.log import Log, Map
-from vm_dynamics.demo.scenario import Bar, Scenario
+from vm_dynamics.demo.scenario import DEG, Bar, Scenario
 from vm_dynamics.demo.supervisor import Supervisor
-from vm_dynamics.demo.tumbling import DEG
 from vm_dynamics.errors import VmDynamicsError
 from vm_dynamics.ros.client import Client, alone, free_domain
-from vm_dynamics.ros.node import ending_signals
-from vm_dynamics.ros.recording import Recording
+from vm_dynamics.ros.process import ending_signals
+from vm_dynamics.ros.recording import Recording, fixed_frames, moving_frames
 
-DRIVEN = 0.01  # [s] of the wall's clock between two targets
-SHOWN = 0.2  # [s] between two live lines on a terminal
-TOLD = 5.0  # and elsewhere
-FRAMES = 0.05  # [s] of simulated time between two pictures of the robot in the recording
-COMPILING = 600.0  # [s] that a first start may take
-BEGINNING = 60.0  # [s] from the start of the simulation to its first tick
-SLOWEST = 0.2  # of real time; below it the machine cannot do it
+TARGET_PERIOD = 0.01  # [s] of the wall's clock between two targets
+LIVE_LINE_PERIOD = 0.2  # [s] between two live lines on a terminal
+LOGGED_LINE_PERIOD = 5.0  # and elsewhere
+RECORDED_POSE_PERIOD = 0.05  # [s] of simulated time between frames of links in the recording
+COMPILE_TIMEOUT = 600.0  # [s] that a first start may take
+FIRST_TICK_TIMEOUT = 60.0  # [s] from the start of the simulation to its first tick
+MIN_REAL_TIME_FACTOR = 0.2  # below it the machine cannot do it
 GRACE = 60.0  # [s]
 
 
@@ -128,13 +127,13 @@ class _Run:
         # last, so that its first second is not lost on the others
         self.supervisor.start("sim_node", simulation)
         began = time.monotonic()
-        most = GRACE + self.scenario.duration / SLOWEST
+        most = GRACE + self.scenario.duration / MIN_REAL_TIME_FACTOR
         while self.time < self.scenario.duration:
-            self.client.spin(DRIVEN)
+            self.client.spin(TARGET_PERIOD)
             self.supervisor.check()
             spent = time.monotonic() - began
-            if spent > BEGINNING and not self.client.nanos:
-                raise TooSlowError(f"no tick of the simulation after {BEGINNING:g} s")
+            if spent > FIRST_TICK_TIMEOUT and not self.client.nanos:
+                raise TooSlowError(f"no tick of the simulation after {FIRST_TICK_TIMEOUT:g} s")
             if spent > most:
                 raise TooSlowError(
                     f"{self.time:.1f} s of simulated time took {spent:.0f} s: the machine is too "
@@ -162,12 +161,12 @@ class _Run:
                 if self.client.conditions.get(f"/{node}", {}).get("state") != "active"
             ]
             spent = time.monotonic() - began
-            if spent > COMPILING:
-                raise TooSlowError(f"{', '.join(waiting)} not active after {COMPILING:g} s")
+            if spent > COMPILE_TIMEOUT:
+                raise TooSlowError(f"{', '.join(waiting)} not active after {COMPILE_TIMEOUT:g} s")
             if spent > 3.0 and waiting:
                 self._say(
                     f"starting {', '.join(waiting)}, {spent:.0f} s (the first start on a machine "
-                    "compiles for some minutes)"
+                    "compiles the kernels)"
                 )
         self._say("", last=True)
 
@@ -175,10 +174,11 @@ class _Run:
         self.log.joints.hear(nanos, q, qd)
         true = self.log.truth.last
         if nanos >= self._next_frames and true is not None:
-            self._next_frames = nanos + int(1e9 * FRAMES)
             robot = self.scenario.robot
-            frames = {name: true[0] @ robot.link_pose(q, name) for name in robot.link_names}
-            self.recording.write_frames(nanos, "world", frames)
+            if not self._next_frames:
+                self.recording.write_frames(nanos, fixed_frames(robot), fixed=True)
+            self.recording.write_frames(nanos, moving_frames(robot, q, true[0]))
+            self._next_frames = nanos + int(1e9 * RECORDED_POSE_PERIOD)
 
     def _on_map(self, columns: Any, rows: Any, values: Any) -> None:
         joints = self.client.conditions.get("/ccf_node", {}).get("joints", "two joints")
@@ -203,13 +203,15 @@ class _Run:
         return " | ".join(part for part in parts if part)
 
     def _show(self) -> None:
-        if time.monotonic() >= self._last_line + (SHOWN if sys.stdout.isatty() else TOLD):
+        if time.monotonic() >= self._last_line + (
+            LIVE_LINE_PERIOD if sys.stdout.isatty() else LOGGED_LINE_PERIOD
+        ):
             self._say(self._line())
 
     def _say(self, line: str, last: bool = False) -> None:
         """A line that replaces itself on a terminal."""
         if not sys.stdout.isatty():
-            if line and (last or time.monotonic() >= self._last_line + TOLD):
+            if line and (last or time.monotonic() >= self._last_line + LOGGED_LINE_PERIOD):
                 print(line, flush=True)
                 self._last_line = time.monotonic()
             return

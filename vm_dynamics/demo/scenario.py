@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vm_dynamics.control.gains import critical_damping, shape_inertia
 from vm_dynamics.demo.log import Log
@@ -19,9 +20,16 @@ from vm_dynamics.ros.client import Client
 from vm_dynamics.simulation import State
 
 JOINT_RATE = 250.0  # [Hz]: what two cores do with five nodes and a recorder
-SLOWEST = 1.5  # [rad/s], of a joint's PD law
-FASTEST = 0.1  # of the joint rate [rad], likewise
+MIN_PD_BANDWIDTH = 1.5  # [rad/s], of a joint's PD law
+MAX_PD_PHASE = 0.1  # of the joint rate [rad], likewise
 MOST_LEAD = 0.02  # [s]: a busy machine makes the run slower, not worse
+LIMIT_MARGIN = 0.2  # [rad], of a shape to the limits
+# Likewise as a part of the joint's range, where that is less or the joint slides.
+LIMIT_MARGIN_SHARE = 0.2
+# How far a joint slides: part of its range; without limits [m].
+SLIDE_SHARE, SLIDE_UNLIMITED = 0.3, 0.05
+QUINTIC_PEAK_SLOPE = 1.875  # largest slope of a quintic from 0 to 1 in a second
+DEG = np.pi / 180.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Scenario:
         TITLE: one line.
         ROBOT: the robot unless another is asked for.
         DURATION: [s] of simulated time unless asked for.
-        SHORTEST: the least duration that leaves something to judge [s].
+        MIN_DURATION: the least duration that leaves something to judge [s].
         robot: what the nodes take the robot to be.
         urdf: its text.
         duration: [s].
@@ -65,7 +73,7 @@ class Scenario:
     TITLE: ClassVar[str]
     ROBOT: ClassVar[str] = "satellite_arm7"
     DURATION: ClassVar[float]
-    SHORTEST: ClassVar[float]
+    MIN_DURATION: ClassVar[float]
     GRAVITY: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.0)
 
     def __init__(self, robot: str | None, duration: float | None, seed: int) -> None:
@@ -77,10 +85,10 @@ class Scenario:
         self.file = robot_file(robot or self.ROBOT)
         self.urdf = self.file.read_text()
         self.duration = self.DURATION if duration is None else duration
-        if not self.SHORTEST <= self.duration <= 600.0:
+        if not self.MIN_DURATION <= self.duration <= 600.0:
             raise ParameterError(
-                f"duration: got {self.duration:g} s, expected {self.SHORTEST:g} to 600 s for the "
-                f"scenario {self.NAME!r}"
+                f"duration: got {self.duration:g} s, expected {self.MIN_DURATION:g} to 600 s for "
+                f"the scenario {self.NAME!r}"
             )
         if not 0 <= seed < 2**31:
             raise ParameterError(f"seed: got {seed}, expected 0 to {2**31 - 1}")
@@ -131,8 +139,11 @@ class Scenario:
         joints = log.joints.last
         if joints is None:
             return ""
-        off = abs(joints[0] - self.target(1e-9 * log.joints.newest)[0]).max()
-        return f"joint error {np.rad2deg(off):6.3f} deg"
+        off = abs(joints[0] - self.target(1e-9 * log.joints.newest)[0])
+        worst = [
+            f"{off[which].max() * scale:6.3f} {unit}" for which, scale, unit in self.joint_units
+        ]
+        return f"joint error {', '.join(worst)}"
 
     def bars(self, log: Log) -> list[Bar]:
         """What was reached."""
@@ -166,6 +177,7 @@ class Scenario:
                 "require_enable": False,
                 # by the wall's clock too, on which a busy machine makes pauses
                 "timeout": 1.0,
+                "resume": "at_once",
                 **self.compensator_parameters(),
             },
             # the axes of the virtual chassis jump where two moments of inertia become equal
@@ -180,7 +192,9 @@ class Scenario:
         damping acts a sample late, and from ``D / (Lambda rate)`` near 1 on it shakes.
         """
         Lambda = np.diag(shape_inertia(self.robot, self.start.q))
-        frequency = np.clip(np.sqrt(stiffness / Lambda), SLOWEST, FASTEST * JOINT_RATE)
+        frequency = np.clip(
+            np.sqrt(stiffness / Lambda), MIN_PD_BANDWIDTH, MAX_PD_PHASE * JOINT_RATE
+        )
         K = Lambda * frequency**2
         names = self.robot.joint_names
         return {
@@ -196,10 +210,28 @@ class Scenario:
         wanted = np.array([self.target(t)[0] for t in heard.t]).reshape(-1, self.robot.n)
         return heard.t, heard.first.reshape(-1, self.robot.n) - wanted
 
-    def joint_rms(self, log: Log, begin: float, end: float) -> float:
-        """RMS of q - q_d of the worst joint between two times [rad or m]."""
+    @property
+    def joint_units(self) -> list[tuple[NDArray[np.bool_], float, str]]:
+        """Which joints, shape (n,), the factor from SI to the unit of their errors, and the unit.
+
+        First those that turn, then those that slide, if there are any.
+        """
+        slides = self.robot.prismatic
+        kinds = [(~slides, 1.0 / DEG, "deg"), (slides, 1e3, "mm")]
+        return [kind for kind in kinds if kind[0].any()]
+
+    def joint_rms(self, log: Log, begin: float, end: float) -> list[tuple[float, str]]:
+        """RMS of q - q_d of the worst joint between two times, and its unit; see joint_units."""
         _, errors = self.joint_errors(log, begin, end)
-        return float(np.sqrt((errors**2).mean(axis=0)).max()) if len(errors) else np.inf
+        rms = np.sqrt((errors**2).mean(axis=0)) if len(errors) else np.full(self.robot.n, np.inf)
+        return [(scale * float(rms[which].max()), unit) for which, scale, unit in self.joint_units]
+
+    def joint_bars(
+        self, what: str, log: Log, begin: float, end: float, limits: Mapping[str, float]
+    ) -> list[Bar]:
+        """Bars of the worst joint of each kind between two times; ``limits`` by unit, if any."""
+        found = self.joint_rms(log, begin, end)
+        return [Bar(what, value, limits.get(unit, np.inf), unit) for value, unit in found]
 
     def yaml_file(self) -> str:
         """The file beside the URDF that says what a URDF cannot.
@@ -233,12 +265,52 @@ def there_and_back(t: float, begin: float, end: float) -> Array:
     return np.array(smooth(t, begin, middle)) - np.array(smooth(t, middle, end))
 
 
-def within_limits(robot: Robot, q: Array, margin: float = 0.2) -> Array:
-    """The same shape, or the nearest one that is off all limits by a margin [rad or m]."""
-    low, high = robot.lower_limits + margin, robot.upper_limits - margin
-    middle = np.nan_to_num(0.5 * (robot.lower_limits + robot.upper_limits))
-    fits = low < high
-    return np.clip(q, np.where(fits, low, middle), np.where(fits, high, middle))
+def _room(robot: Robot, margin: float) -> tuple[Array, Array]:
+    """Limits less a margin, shape (n,) each: at most so many radians, or part of the range."""
+    span = robot.upper_limits - robot.lower_limits
+    keep = np.minimum(LIMIT_MARGIN_SHARE * span, np.where(robot.prismatic, np.inf, margin))
+    keep[np.isinf(keep)] = 0.0
+    return robot.lower_limits + keep, robot.upper_limits - keep
+
+
+def within_limits(robot: Robot, shape: Sequence[float], margin: float = LIMIT_MARGIN) -> Array:
+    """A shape for a robot, shape (n,), off all limits by a margin.
+
+    Args:
+        robot: the robot.
+        shape: angles, which the joints take in turn; those that slide are in their middle.
+        margin: to the limits [rad], less where the range is narrow.
+    """
+    low, high = _room(robot, margin)
+    limited = np.isfinite(robot.lower_limits) & np.isfinite(robot.upper_limits)
+    middle = np.zeros(robot.n)
+    middle[limited] = 0.5 * (low[limited] + high[limited])
+    return np.clip(np.where(robot.prismatic, middle, np.resize(shape, robot.n)), low, high)
+
+
+def way_within_limits(
+    robot: Robot, q: Array, way: Sequence[float] | Array, seconds: float
+) -> Array:
+    """How far the joints go from a shape, shape (n,), off all limits by a margin.
+
+    Args:
+        robot: the robot.
+        q: where they begin, from :func:`within_limits`.
+        way: angles by which the joints shall turn, which they take in turn; those that slide go by
+            a part of their range. Where there is no room they go where there is more, or less far.
+        seconds: time for the way by :func:`smooth`, which has to be within the velocity limits.
+    """
+    low, high = _room(robot, LIMIT_MARGIN)
+    wanted = np.resize(way, robot.n)
+    span = robot.upper_limits - robot.lower_limits
+    slide = np.where(np.isfinite(span), SLIDE_SHARE * span, SLIDE_UNLIMITED)
+    far = np.where(robot.prismatic, slide, abs(wanted))
+    far = np.minimum(far, 0.9 * robot.velocity_limits * seconds / QUINTIC_PEAK_SLOPE)
+    back = wanted < 0.0
+    room, other = np.where(back, (q - low, high - q), (high - q, q - low))
+    back ^= (room < far) & (other > room)
+    far = np.minimum(far, np.maximum(room, other))
+    return np.where(back, -far, far)
 
 
 def by_name(values: Mapping[str, float]) -> list[str]:

@@ -16,7 +16,7 @@ import yaml
 
 from vm_dynamics.errors import VmDynamicsError
 
-PATIENCE = 5.0  # [s] for a node to end, before it is asked once more
+NODE_END_TIMEOUT = 5.0  # [s] for a node to end, before it is asked once more
 # Who hears whom, as the launch files have it.
 REMAPPINGS = {
     "dynamics_node": {"base_twist": "observer_node/twist"},
@@ -84,7 +84,7 @@ class Supervisor:
 
     def close(self) -> None:
         """End all processes."""
-        ask_to_end(self._processes.values(), PATIENCE)
+        ask_to_end(self._processes.values(), NODE_END_TIMEOUT)
 
     def _log(self, node: str) -> Path:
         return self._folder / f"{node}.log"

@@ -8,8 +8,8 @@ rest, and what that neglects is a force that no acceleration enters.
 
 import numpy as np
 
+from vm_dynamics.compiled import entry, jit
 from vm_dynamics.dynamics._coriolis_kernels import coadjoint
-from vm_dynamics.dynamics._entry import entry, jit
 from vm_dynamics.dynamics._general_kernels import carry_inertia, times, write_derivative
 from vm_dynamics.dynamics._hybrid_kernels import include_twist
 from vm_dynamics.dynamics._kernels import PLACED, P, place_bodies

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
+from vm_dynamics.compiled import all_finite, entry, jit
 from vm_dynamics.dynamics._coriolis_kernels import coadjoint, inertia_rate, times_rate
-from vm_dynamics.dynamics._entry import all_finite, entry, inlined, jit
 from vm_dynamics.dynamics._general_kernels import carry_inertia, times, write_derivative
 from vm_dynamics.dynamics._kernels import (
     BAD_INPUT,
@@ -26,7 +26,7 @@ from vm_dynamics.dynamics._kernels import (
     times_inertia,
     write_inertia,
 )
-from vm_dynamics.lie.groups import POSE_TOLERANCE
+from vm_dynamics.lie._kernels import POSE_TOLERANCE
 from vm_dynamics.model.table import DOF, GRAVITY, N_BASE, N_BODIES, N_DOF, PARENT
 
 
@@ -46,7 +46,7 @@ def is_rigid(g):
     return turn > 0.0
 
 
-@inlined
+@jit
 def outward(model, g, base, qd, placed, screws, work):
     """Twist terms of every body, root first.
 
@@ -91,7 +91,7 @@ def outward(model, g, base, qd, placed, screws, work):
             work[k, 12 + c] = hd[c] - y[c] - weight[c]
 
 
-@inlined
+@jit
 def inward(model, placed, screws, passive, acc, force, articulated, work, hinge):
     """Articulated inertias and forces, tips first, (4.6); ``articulated`` has those of the bodies.
 
@@ -144,7 +144,7 @@ def inward(model, placed, screws, passive, acc, force, articulated, work, hinge)
                 hinge[k, i] = g
 
 
-@inlined
+@jit
 def factor_positive(a, n):
     """Cholesky factor of a symmetric positive definite (n, n) matrix, in its place.
 
@@ -164,7 +164,7 @@ def factor_positive(a, n):
             a[i, j] = total * inverse
 
 
-@inlined
+@jit
 def solve_factored(a, x, n):
     """Solve in place with what :func:`factor_positive` left."""
     for i in range(n):
@@ -179,14 +179,14 @@ def solve_factored(a, x, n):
         x[i] = total * a[i, i]
 
 
-@inlined
+@jit
 def solve_positive(a, x, n):
     """Solve a x = x in place, a symmetric positive definite (n, n), which it destroys."""
     factor_positive(a, n)
     solve_factored(a, x, n)
 
 
-@inlined
+@jit
 def base_motion(model, passive, acc, force, articulated, work):
     """Acceleration of a passive base, or wrench of an active one; a_0 into ``work``."""
     iota = inclusion(model)
@@ -223,7 +223,7 @@ def base_motion(model, passive, acc, force, articulated, work):
             force[i] = total
 
 
-@inlined
+@jit
 def joint_motion(model, screws, passive, acc, force, articulated, work, hinge):
     """Accelerations of the passive joints and forces of the active ones, root first."""
     b = int(model[0, N_BASE])
@@ -308,7 +308,7 @@ def check_state(model, g, q, base, qd):
         raise ValueError(BAD_INPUT)
 
 
-@inlined
+@jit
 def moving_bodies(model, g, q, base, qd):
     """Placed bodies, screws, the rows of :func:`outward` and inertias, in new arrays."""
     nj = int(model[0, N_BODIES])
@@ -326,7 +326,7 @@ def moving_bodies(model, g, q, base, qd):
     return placed, screws, work, inertias
 
 
-@inlined
+@jit
 def solve_motion(model, placed, screws, work, passive, acc, force, articulated):
     """The unknown half of accelerations and forces, by the inward and the outward sweep."""
     hinge = np.empty((placed.shape[0], 7))

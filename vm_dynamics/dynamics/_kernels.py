@@ -2,7 +2,7 @@
 """Compiled passes over the tree: poses, screws, composite inertias, mass matrix, connection.
 
 All quantities are in frame {1}, the root link's, at its origin; twists are [v; w]. The readable
-form of every formula stands in ``test/reference.py``.
+form of every formula stands in :mod:`vm_dynamics.dynamics.plain`.
 
 A rigid-body inertia is ten numbers: mass m, first moment h = m c, and the six entries xx xy xz
 yy yz zz of the rotational inertia I about the origin of {1}; as a matrix
@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from vm_dynamics.dynamics._entry import all_finite, entry, inlined, jit
+from vm_dynamics.compiled import all_finite, entry, jit
 from vm_dynamics.model.table import (
     COM,
     DOF,
@@ -43,7 +43,7 @@ PLACED = 22
 BAD_INPUT = "bad input"  # the caller checks again and says what is wrong
 
 
-@inlined
+@jit
 def place_bodies(model, q, placed, screws):
     """Poses g_1k and joint screws S_k, each scaled by its mimic multiplier.
 
@@ -96,7 +96,7 @@ def place_bodies(model, q, placed, screws):
             screws[5, k] = 0.0
 
 
-@inlined
+@jit
 def place_inertias(model, placed):
     """Inertia N_k of every placed body in {1}."""
     for k in range(int(model[0, N_BODIES]) + 1):
@@ -132,7 +132,7 @@ def place_inertias(model, placed):
         b[I + 5] = z0 * b[6] + z1 * b[7] + z2 * b[8] + hx * x + hy * y
 
 
-@inlined
+@jit
 def composite(model, placed):
     """Turn each inertia into that of the body with all bodies outboard of it, N^c_k."""
     for k in range(int(model[0, N_BODIES]), 0, -1):
@@ -162,7 +162,7 @@ def column(x, k):
     return x[0, k], x[1, k], x[2, k], x[3, k], x[4, k], x[5, k]
 
 
-@inlined
+@jit
 def joint_momenta(model, placed, screws, momenta):
     """Columns of M_bq in 6 dimensions: m_k = N^c_k S_k."""
     for k in range(1, int(model[0, N_BODIES]) + 1):
@@ -172,7 +172,7 @@ def joint_momenta(model, placed, screws, momenta):
             momenta[c, k] = f[c]
 
 
-@inlined
+@jit
 def related_products(model, left, right, out, offset):
     """out[k, i] = left_k . right_i for every ancestor i of k and k itself, zero elsewhere below.
 
@@ -202,7 +202,7 @@ def related_products(model, left, right, out, offset):
                 out[row, shift + i - one] = 0.0
 
 
-@inlined
+@jit
 def mirror_lower(out, offset, sign):
     """Copy the lower triangle of the block behind ``offset``, times ``sign``, to the upper one."""
     for i in range(offset + 1, out.shape[0]):
@@ -231,7 +231,7 @@ def fold_columns(model, tree, out):
             out[c, d] += tree[c, k]
 
 
-@inlined
+@jit
 def write_inertia(placed, k, out):
     """N of the placed body k as a matrix, into ``out``, shape (6, 6)."""
     hx, hy, hz = placed[k, H], placed[k, H + 1], placed[k, H + 2]
@@ -295,7 +295,7 @@ def project_columns(iota, full, out):
             out[i, j] = total
 
 
-@inlined
+@jit
 def base_rows(model, placed, momenta, out):
     """Write M_b, M_bq and its transpose into a mass matrix of (b + nj) rows."""
     if model[0, N_BASE] != 6.0:
@@ -329,7 +329,7 @@ def base_rows_of_group(model, placed, momenta, out):
             out[b + k - 1, i] = total
 
 
-@inlined
+@jit
 def passes(model, q, placed, screws, momenta):
     """Everything in {1} that depends on the shape alone: poses, screws, N^c_k and m_k."""
     place_bodies(model, q, placed, screws)
@@ -338,7 +338,7 @@ def passes(model, q, placed, screws, momenta):
     joint_momenta(model, placed, screws, momenta)
 
 
-@inlined
+@jit
 def at_shape(model, q):
     """:func:`passes` into new arrays: placed bodies with N^c_k, screws and joint momenta."""
     nj = int(model[0, N_BODIES])
@@ -348,7 +348,7 @@ def at_shape(model, q):
     return placed, six[0], six[1]
 
 
-@inlined
+@jit
 def tree_mass(model, placed, screws, momenta, out):
     """Mass matrix of all moving bodies, mimic joints by themselves, shape (b + nj, b + nj)."""
     b = int(model[0, N_BASE])
@@ -367,7 +367,7 @@ def folded_mass(model, placed, screws, momenta, out):
     mirror_lower(out, int(model[0, N_BASE]), 1.0)  # sums in another order differ in rounding
 
 
-@inlined
+@jit
 def mass_from_passes(model, placed, screws, momenta, out):
     """Full symmetric mass matrix (b + n, b + n) of [Mishra2022] eq. (7)."""
     if model[0, N_BODIES] == model[0, N_DOF]:
@@ -385,7 +385,7 @@ def mass_matrix(model, q, out):
     mass_from_passes(model, placed, screws, momenta, out)
 
 
-@inlined
+@jit
 def locked_solver(placed):
     """What is needed to apply M_b^-1 on SE(3), from the composite inertia of the base.
 
@@ -421,7 +421,7 @@ def locked_solver(placed):
     )
 
 
-@inlined
+@jit
 def locked_solve(solver, f0, f1, f2, t0, t1, t2):
     """M_b^-1 [f; t] on SE(3), as six scalars."""
     s, cx, cy, cz, xx, xy, xz, yy, yz, zz = solver
@@ -476,7 +476,44 @@ def locked_inverse(model, placed, out):
     invert_symmetric(reduced, out)
 
 
-@inlined
+@jit
+def locked_projection(model, placed, out):
+    """M_b^-1 iota^T, shape (b, 6)."""
+    iota = inclusion(model)
+    b = iota.shape[1]
+    inverse = np.empty((b, b))
+    locked_inverse(model, placed, inverse)
+    for r in range(b):
+        for c in range(6):
+            total = 0.0
+            for k in range(b):
+                total += inverse[r, k] * iota[c, k]
+            out[r, c] = total
+
+
+@jit
+def locked_matrix(model, placed, out):
+    """L = iota M_b^-1 iota^T, shape (6, 6): momentum to locked velocity, both in {1}."""
+    iota = inclusion(model)
+    b = iota.shape[1]
+    if b == 6:
+        solver = locked_solver(placed)
+        for c in range(6):
+            x = locked_solve(solver, c == 0.0, c == 1.0, c == 2.0, c == 3.0, c == 4.0, c == 5.0)
+            for d in range(6):
+                out[d, c] = x[d]
+        return
+    projection = np.empty((b, 6))
+    locked_projection(model, placed, projection)
+    for c in range(6):
+        for d in range(6):
+            total = 0.0
+            for i in range(b):
+                total += iota[c, i] * projection[i, d]
+            out[c, d] = total
+
+
+@jit
 def connection_from_passes(model, placed, momenta, out):
     """Mechanical connection A = M_b^-1 M_bq, shape (b, n), of [Mishra2022] Def. 3."""
     if model[0, N_BASE] != 6.0 or model[0, N_BODIES] != model[0, N_DOF]:

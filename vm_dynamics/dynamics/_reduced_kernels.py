@@ -9,6 +9,7 @@ Inside, base quantities have six components; ``iota`` projects them at the end.
 
 import numpy as np
 
+from vm_dynamics.compiled import all_finite, entry, jit
 from vm_dynamics.dynamics._coriolis_kernels import (
     bracket,
     composite_coriolis,
@@ -19,7 +20,6 @@ from vm_dynamics.dynamics._coriolis_kernels import (
     relative_twists,
     times_rate,
 )
-from vm_dynamics.dynamics._entry import all_finite, entry, jit
 from vm_dynamics.dynamics._kernels import (
     BAD_INPUT,
     PLACED,
@@ -29,6 +29,7 @@ from vm_dynamics.dynamics._kernels import (
     inclusion,
     invert_symmetric,
     joint_momenta,
+    locked_projection,
     locked_solve,
     locked_solver,
     mirror_lower,
@@ -487,25 +488,6 @@ def bracket_columns(a, x, out, end):
         out[4, j] = wz * x[3, j] - wx * x[5, j]
     for j in range(1, end):
         out[5, j] = wx * x[4, j] - wy * x[3, j]
-
-
-@jit
-def locked_projection(model, comp, out):
-    """M_b^-1 iota^T, shape (b, 6)."""
-    iota = inclusion(model)
-    b = iota.shape[1]
-    full = np.empty((6, 6))
-    mb = np.empty((b, b))
-    inverse = np.empty((b, b))
-    write_inertia(comp, 0, full)
-    project_square(iota, full, mb)
-    invert_symmetric(mb, inverse)
-    for r in range(b):
-        for c in range(6):
-            total = 0.0
-            for k in range(b):
-                total += inverse[r, k] * iota[c, k]
-            out[r, c] = total
 
 
 @jit

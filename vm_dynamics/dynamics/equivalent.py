@@ -73,6 +73,10 @@ def dynamically_equivalent(robot: RobotModel) -> Description:
 
 
 def _require_free_chain(robot: RobotModel) -> None:
+    if robot.hydrodynamics is not None:
+        raise ParameterError(
+            f"robot: {robot.name!r} is submerged, expected one that no force acts on"
+        )
     if robot.base_group.name != "SE3":
         raise ParameterError(
             f"robot: got base group {robot.base_group.name}, expected SE3 (a free-floating robot)"

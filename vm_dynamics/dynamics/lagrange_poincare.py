@@ -270,8 +270,8 @@ def forward(
         q: shape (n,).
         V: base velocity in {1}, shape (b,).
         qd: joint velocities, shape (n,).
-        tau: all forces on the joints but gravity, shape (n,).
-        F: all forces on the base but gravity, in {1}, shape (b,).
+        tau: all forces on the joints but those of gravity and fluid, shape (n,).
+        F: all forces on the base but those, in {1}, shape (b,).
 
     Returns:
         Rate of the components of V, shape (b,), and qdd, shape (n,).
@@ -286,9 +286,10 @@ def forward(
     m = matrices(robot, q)
     P = m.M_0 @ V + m.M_0m @ qd
     f_u, du_dq = potential_wrench(robot, g, q)
-    on_base = F - f_u
+    on_base, on_joints = robot.fluid_forces(g, q, V, qd)
+    on_base += F - f_u
     P_dot = robot.base_group.ad(V).T @ P + on_base
-    on_shape = tau - du_dq - m.A.T @ on_base
+    on_shape = on_joints + tau - du_dq - m.A.T @ on_base
     bias = coriolis(m, qd) @ qd + N_hat(robot.base_group, m, qd, P)
     qdd = solve("M_hat", m.M_hat, on_shape - bias)
     # the time derivative of (98), V = M_0^-1 P - A qd

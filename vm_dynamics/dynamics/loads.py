@@ -16,7 +16,7 @@ from vm_dynamics.errors import DimensionError, UnknownNameError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import RobotModel, vector
 
-AXES = ("link", "world")
+LINK_WRENCH_AXES = ("link", "world")
 # Below this speed dry friction fades to zero, so that a joint at rest does not chatter.
 STICTION_SPEED = 1e-2  # [rad/s or m/s]
 
@@ -43,8 +43,8 @@ def check_wrenches(wrenches: Iterable[LinkWrench]) -> tuple[LinkWrench, ...]:
             raise DimensionError(
                 f"link_wrenches: got {type(item).__name__}, expected a LinkWrench(link, wrench)"
             )
-        if item.axes not in AXES:
-            raise UnknownNameError("axes", item.axes, AXES)
+        if item.axes not in LINK_WRENCH_AXES:
+            raise UnknownNameError("axes", item.axes, LINK_WRENCH_AXES)
         out.append(item._replace(wrench=vector(f"wrench on {item.link!r}", item.wrench, 6)))
     return tuple(out)
 

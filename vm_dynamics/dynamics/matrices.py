@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vm_dynamics.compiled import REFUSED, EntryPoint
 from vm_dynamics.dynamics import (
     _coriolis_kernels,
     _general_kernels,
@@ -21,7 +22,6 @@ from vm_dynamics.dynamics import (
     _kinematics_kernels,
     _reduced_kernels,
 )
-from vm_dynamics.dynamics._entry import REFUSED, EntryPoint
 from vm_dynamics.dynamics.frames import FRAMES, MovingFrame, centroidal_frame, virtual_chassis
 from vm_dynamics.dynamics.reduced import Reduced
 from vm_dynamics.errors import DimensionError, NonFiniteError, UnknownNameError

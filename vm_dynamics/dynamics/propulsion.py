@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vm_dynamics.dynamics.bounded import RANK_TOLERANCE, least_squares, pseudo_inverse
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.parameters import check_keys, number, numbers, section
 from vm_dynamics.model.robot_model import RobotModel, vector
 
 WRENCH_AXES = ("fx", "fy", "fz", "tx", "ty", "tz")
-# Of the largest singular value; below it an axis of the wrench is rounding, no authority.
-RANK_TOLERANCE = 1e-9
 ALL = 1.0 - RANK_TOLERANCE
 
 
@@ -241,8 +240,8 @@ class Propulsion:
     def allocate(self, wrench: Any, weights: Any = None) -> Allocation:
         """Thrusts that come closest to a wrench, (89), with the least thrust among the closest.
 
-        The pseudo-inverse answers while all thrusts are within their limits; otherwise least
-        squares with bounds.
+        The pseudo-inverse answers while all thrusts are within their limits; otherwise
+        :func:`vm_dynamics.dynamics.bounded.least_squares`. Least is the square sum of the thrusts.
 
         Args:
             wrench: [f; t] in {1}, shape (6,).
@@ -255,10 +254,10 @@ class Propulsion:
         else:
             scale = self._weights(weights)
             B, w = scale[:, None] * self.matrix, scale * w
-            pinv = np.linalg.pinv(B, rcond=RANK_TOLERANCE)
-        thrusts = pinv @ w
+            pinv = pseudo_inverse(B)
+        thrusts: Array = pinv @ w
         if (thrusts < self.min_thrusts).any() or (thrusts > self.max_thrusts).any():
-            return self._bounded(B, w)
+            thrusts = least_squares(B, w, self.min_thrusts, self.max_thrusts, thrusts)
         saturated = (thrusts == self.min_thrusts) | (thrusts == self.max_thrusts)
         return Allocation(thrusts, self.matrix @ thrusts, saturated)
 
@@ -305,17 +304,7 @@ class Propulsion:
 
     @cached_property
     def _pinv(self) -> Array:
-        return np.linalg.pinv(self.matrix, rcond=RANK_TOLERANCE)
-
-    def _bounded(self, B: Array, w: Array) -> Allocation:
-        from scipy.optimize import lsq_linear  # slow to import
-
-        # BVLS starts from the unbounded solution and gives bounds exactly
-        bounds = self.min_thrusts, self.max_thrusts
-        found = lsq_linear(B, w, bounds, method="bvls", tol=1e-12, max_iter=100)
-        thrusts = np.clip(found.x, *bounds)
-        saturated = (thrusts == self.min_thrusts) | (thrusts == self.max_thrusts)
-        return Allocation(thrusts, self.matrix @ thrusts, saturated)
+        return pseudo_inverse(self.matrix)
 
     def _weights(self, weights: Any) -> Array:
         out = vector("weights", weights, 6)

@@ -221,6 +221,19 @@ def gravity(robot: RobotModel, g: Any, q: Any) -> Array:
     return np.concatenate((robot.base_group.iota.T @ on_base, E.T @ on_bodies))
 
 
+def surroundings(robot: RobotModel, g: Any, q: Any, V: Any, qd: Any) -> Array:
+    """Generalized force of gravity and of the fluid, for the right side, shape (b + n,).
+
+    Args:
+        robot: the robot.
+        g: pose of the base in the world, shape (4, 4); only its rotation matters.
+        q: shape (n,).
+        V: base velocity in {1}, shape (b,).
+        qd: joint velocities, shape (n,).
+    """
+    return gravity(robot, g, q) + np.concatenate(robot.fluid_forces(g, q, V, qd))
+
+
 def forward(
     robot: RobotModel, g: Any, q: Any, V: Any, qd: Any, tau: Any, F: Any
 ) -> tuple[Array, Array]:
@@ -232,8 +245,8 @@ def forward(
         q: shape (n,).
         V: base velocity in {1}, shape (b,).
         qd: joint velocities, shape (n,).
-        tau: all forces on the joints but gravity, shape (n,).
-        F: all forces on the base but gravity, in {1}, shape (b,).
+        tau: all forces on the joints but those of gravity and fluid, shape (n,).
+        F: all forces on the base but those, in {1}, shape (b,).
 
     Returns:
         Rate of the components of V, shape (b,), and qdd, shape (n,).
@@ -246,7 +259,7 @@ def forward(
     q, V, qd = checked_state(robot, q, V, qd)
     g, tau, F = checked_forces(robot, g, tau, F)
     M, C = matrices(robot, q, V, qd)
-    forces = np.concatenate((F, tau)) + gravity(robot, g, q)
+    forces = np.concatenate((F, tau)) + surroundings(robot, g, q, V, qd)
     acc = solve("M", M, forces - C @ np.concatenate((V, qd)))
     return acc[: robot.b], acc[robot.b :]
 
@@ -263,7 +276,15 @@ def free_floating(robot: RobotModel, q: Any, V: Any, qd: Any, tau: Any) -> FreeF
         V: base velocity in {1}, shape (b,).
         qd: joint velocities, shape (n,).
         tau: joint efforts, shape (n,).
+
+    Raises:
+        ParameterError: the robot is submerged, and a fluid pushes its base.
     """
+    if robot.hydrodynamics is not None:
+        raise ParameterError(
+            f"robot: {robot.name!r} is submerged, expected one whose base no force acts on; "
+            "forward_dynamics counts the fluid"
+        )
     q, V, qd = checked_state(robot, q, V, qd)
     tau = vector("tau", tau, robot.n)
     b, H, v = robot.b, robot.base_group.iota, np.concatenate((V, qd))
@@ -293,8 +314,8 @@ def wheeled_forward(
         q: shape (n,).
         v: velocities [v_x, w_z], shape (2,) [m/s, rad/s].
         qd: joint velocities, shape (n,).
-        tau: all forces on the joints but gravity, shape (n,).
-        F: all forces on the base but gravity and that of the wheels, [f_x, f_y, t_z], shape (3,).
+        tau: all forces on the joints but those of gravity and fluid, shape (n,).
+        F: all forces on the base but those and that of the wheels, [f_x, f_y, t_z], shape (3,).
 
     Returns:
         Rates of v, shape (2,), qdd, shape (n,), and the sideways force of the wheels on the robot,
@@ -310,7 +331,8 @@ def wheeled_forward(
     q, V, qd = checked_state(robot, q, WHEELS @ vector("v", v, 2), qd)
     g, tau, F = checked_forces(robot, g, tau, F)
     M, C = matrices(robot, q, V, qd)
-    forces = np.concatenate((F, tau)) + gravity(robot, g, q) - C @ np.concatenate((V, qd))
+    forces = np.concatenate((F, tau)) + surroundings(robot, g, q, V, qd)
+    forces -= C @ np.concatenate((V, qd))
     select = block_diagonal(WHEELS, np.eye(robot.n))
     free = solve("M", select.T @ M @ select, select.T @ forces)
     side_force = float((M @ select @ free - forces)[SIDE])

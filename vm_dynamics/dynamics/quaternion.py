@@ -24,9 +24,9 @@ from vm_dynamics.dynamics._kernels import mass_matrix
 from vm_dynamics.dynamics._quaternion_kernels import accelerations, equations
 from vm_dynamics.errors import DimensionError, ParameterError, UnknownGroupError
 from vm_dynamics.lie import DisplacementGroup
-from vm_dynamics.lie._kernels import quaternion
-from vm_dynamics.lie.groups import POSE_TOLERANCE, check_pose
-from vm_dynamics.lie.se3 import Array
+from vm_dynamics.lie._kernels import POSE_TOLERANCE
+from vm_dynamics.lie.groups import check_pose
+from vm_dynamics.lie.se3 import Array, quaternion
 from vm_dynamics.model.parameters import number
 from vm_dynamics.model.robot_model import vector
 
@@ -40,6 +40,7 @@ class FloatingRobot(Protocol):
     n: int
     base_group: DisplacementGroup
     gravity: Array
+    hydrodynamics: Any
     _packed: Array
 
     def mass_matrix(self, q: Any) -> Array:
@@ -47,6 +48,9 @@ class FloatingRobot(Protocol):
 
     def mass_derivatives(self, q: Any) -> Array:
         """Derivatives of M by the joint positions, shape (n, 6 + n, 6 + n)."""
+
+    def fluid_forces(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+        """What a fluid does beyond its added mass, on base (6,) and joints (n,)."""
 
     def __hash__(self) -> int:
         """Robots are remembered by content."""
@@ -224,7 +228,10 @@ class QuaternionModel:
     # -- motion ---------------------------------------------------------------------------------
 
     def bias(self, x: Any, xd: Any) -> Array:
-        """Forces ``C xd + g`` at no acceleration, lumped as in (52), shape (7 + n,)."""
+        """Forces ``C xd + g`` at no acceleration, lumped as in (52), shape (7 + n,).
+
+        Those of a fluid are not in it; :meth:`accelerations` and :meth:`rates` count them.
+        """
         x, xd = self._checked("x", x), vector("xd", xd, self._size)
         return self._equations(x, xd)[1]
 
@@ -234,11 +241,11 @@ class QuaternionModel:
         Args:
             x: coordinates, shape (7 + n,).
             xd: their rates, shape (7 + n,).
-            f_x: generalized forces, shape (7 + n,), all but gravity.
+            f_x: generalized forces, shape (7 + n,), all but those of gravity and fluid.
             dt: step [s] within which a rate of |q| is taken out; not at all if None.
         """
         x, xd = self._checked("x", x), vector("xd", xd, self._size)
-        return self._accelerations(x, xd, vector("f_x", f_x, self._size), _rate(dt))
+        return self._accelerations(x, xd, self._all_forces(x, xd, f_x), _rate(dt))
 
     def rates(self, x: Any, v: Any, f_x: Any, dt: float) -> Rates:
         """Right-hand side of the constrained first-order system (79).
@@ -249,12 +256,12 @@ class QuaternionModel:
         Args:
             x: coordinates, shape (7 + n,).
             v: their rates, shape (7 + n,).
-            f_x: generalized forces, shape (7 + n,), all but gravity.
+            f_x: generalized forces, shape (7 + n,), all but those of gravity and fluid.
             dt: step of the integration [s].
         """
         x, v = self._checked("x", x), vector("v", v, self._size)
         rate = 1.0 / _positive("dt", dt, "s")
-        vd = self._accelerations(x, v, vector("f_x", f_x, self._size), rate)
+        vd = self._accelerations(x, v, self._all_forces(x, v, f_x), rate)
         norm = float(np.sqrt(x[Q] @ x[Q]))
         a = x[Q] / norm
         xd = v.copy()
@@ -282,6 +289,14 @@ class QuaternionModel:
         out[:3, :4] = 0.0
         out[:3, :3] = G @ _E(q).T
         out[3:6, Q] = 2.0 * G
+        return out
+
+    def _all_forces(self, x: Array, xd: Array, f_x: Any) -> Array:
+        """Given generalized forces and those of a fluid, shape (7 + n,)."""
+        out = vector("f_x", f_x, self._size)
+        if self.robot.hydrodynamics is not None:
+            fluid = self.robot.fluid_forces(*self.pose(x), *self.twist(x, xd))
+            out += self.force_map(x) @ np.concatenate(fluid)
         return out
 
     def _inertias(self, theta: Array) -> tuple[Array, Array, Array]:
@@ -340,8 +355,8 @@ def forward(
         q: joint positions, shape (n,).
         V: twist [v; w] of the base in {1}, shape (6,).
         qd: joint velocities, shape (n,).
-        tau: joint efforts, shape (n,).
-        F: wrench [f; t] on the base in {1}, shape (6,).
+        tau: all forces on the joints but those of gravity and fluid, shape (n,).
+        F: all forces [f; t] on the base but those, in {1}, shape (6,).
 
     Returns:
         Rate of the components of V, shape (6,), and qdd, shape (n,).
@@ -353,9 +368,12 @@ def forward(
     R = E @ G.T
     if not abs(R - g[:3, :3]).max() < POSE_TOLERANCE:
         check_pose(g)
-    V, F = vector("V", V, 6), vector("F", F, 6)
+    V, F, tau = vector("V", V, 6), vector("F", F, 6), vector("tau", tau, robot.n)
+    if robot.hydrodynamics is not None:
+        on_base, on_joints = robot.fluid_forces(g, q, V, qd)
+        F, tau = F + on_base, tau + on_joints
     xd = np.concatenate((R @ V[:3], 0.5 * V[3:] @ G, vector("qd", qd, robot.n)))
-    f_x = np.concatenate((R @ F[:3], 2.0 * F[3:] @ G, vector("tau", tau, robot.n)))
+    f_x = np.concatenate((R @ F[:3], 2.0 * F[3:] @ G, tau))
     xdd = model._accelerations(x, xd, f_x, 0.0)
     R_rate = 2.0 * E @ _G(xd[Q]).T
     Vd = np.concatenate((xdd[P] @ R + xd[P] @ R_rate, 2.0 * G @ xdd[Q]))

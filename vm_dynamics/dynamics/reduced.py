@@ -88,8 +88,9 @@ class Reduced:
         Args:
             mu: locked velocity, shape (b,).
             qd: joint velocities, shape (n,).
-            base_wrench: all forces on the base F, shape (b,).
-            tau: all forces on the joints, shape (n,).
+            base_wrench: all forces on the base F, shape (b,): those of gravity and of a fluid
+                (``robot.fluid_forces``) too, for the matrices have none of them.
+            tau: all forces on the joints, shape (n,), likewise.
         """
         b = len(self.M_b)
         coriolis = (self.D_mu - self.D_qd) @ np.concatenate((mu, qd))

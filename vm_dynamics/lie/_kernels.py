@@ -8,11 +8,13 @@ call it without allocation. The closed forms lose digits near the identity; belo
 
 import math
 
-from numba import njit
+from vm_dynamics.compiled import entry, exact
 
 # At 1 rad the worst closed form (a fifth power in the denominator) still has 13 digits.
 SERIES_BELOW = 1.0
 SERIES_TERMS = 9
+# A pose read from a message or a file is orthonormal to about single precision.
+POSE_TOLERANCE = 1e-6
 
 # B_2k / (2k)!, k = 1 to 10, B the Bernoulli numbers: the even part of z / (exp(z) - 1).
 BERNOULLI = (
@@ -28,10 +30,8 @@ BERNOULLI = (
     -174611.0 / 802857662698291200000.0,
 )
 
-jit = njit(cache=True, error_model="numpy", nogil=True)
 
-
-@jit
+@exact
 def _reciprocal_factorials(x, first, m):
     """Sum of (-x)^k / (2k + m)! over k, with ``first`` = 1 / m!."""
     total = first
@@ -42,7 +42,7 @@ def _reciprocal_factorials(x, first, m):
     return total
 
 
-@jit
+@exact
 def exp_coefficients(x):
     """(sin t)/t, (1 - cos t)/t^2 and (t - sin t)/t^3 of x = t^2, t the angle [rad]."""
     if x < SERIES_BELOW:
@@ -57,7 +57,7 @@ def exp_coefficients(x):
     return s / t, 2.0 * half * half / x, (t - s) / (t * x)
 
 
-@jit
+@exact
 def log_coefficient(x):
     """(1 - (t/2) cot(t/2)) / t^2 of x = t^2: the inverse of dexp on SO(3)."""
     if x < SERIES_BELOW:
@@ -69,7 +69,7 @@ def log_coefficient(x):
     return (1.0 - half * math.cos(half) / math.sin(half)) / x
 
 
-@jit
+@exact
 def dexp_coefficients(x):
     """a1 to a4 of dexp = I + a1 ad + a2 ad^2 + a3 ad^3 + a4 ad^4 on SE(3), of x = t^2.
 
@@ -94,7 +94,7 @@ def dexp_coefficients(x):
     )
 
 
-@jit
+@exact
 def dexp_inv_coefficients(x):
     """c2 and c4 of dexp^-1 = I - ad/2 + c2 ad^2 + c4 ad^4 on SE(3), of x = t^2."""
     if x < SERIES_BELOW:
@@ -112,7 +112,7 @@ def dexp_inv_coefficients(x):
     )
 
 
-@jit
+@exact
 def se3_exp(twist, pose):
     """Write exp of a twist [v; w], shape (6,), into a pose, shape (4, 4)."""
     vx, vy, vz = twist[0], twist[1], twist[2]
@@ -141,7 +141,7 @@ def se3_exp(twist, pose):
     pose[3, 3] = 1.0
 
 
-@jit
+@exact
 def quaternion(rotation):
     """Unit quaternion (x, y, z, w), w >= 0, of a rotation matrix, shape (3, 3) or larger.
 
@@ -176,7 +176,7 @@ def quaternion(rotation):
     return x * scale, y * scale, z * scale, w * scale
 
 
-@jit
+@exact
 def se3_log(pose, twist):
     """Write the logarithm of a pose, shape (4, 4), into a twist [v; w], angle at most pi."""
     x, y, z, w = quaternion(pose)
@@ -195,3 +195,31 @@ def se3_log(pose, twist):
     twist[3] = wx
     twist[4] = wy
     twist[5] = wz
+
+
+# -- what Python calls ----------------------------------------------------------------------------
+
+
+@entry("(float64[::1], float64[:, ::1])")
+def exp(twist, pose):
+    se3_exp(twist, pose)
+
+
+@entry("(float64[:, ::1], float64[::1])")
+def log(pose, twist):
+    se3_log(pose, twist)
+
+
+@entry("(float64[:, ::1],)")
+def unit_quaternion(rotation):
+    return quaternion(rotation)
+
+
+@entry("(float64,)")
+def dexp_polynomial(x):
+    return dexp_coefficients(x)
+
+
+@entry("(float64,)")
+def dexp_inv_polynomial(x):
+    return dexp_inv_coefficients(x)

@@ -13,8 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from vm_dynamics.errors import DimensionError, NonFiniteError, NotInGroupError, UnknownGroupError
+from vm_dynamics.errors import (
+    DimensionError,
+    NonFiniteError,
+    NotInGroupError,
+    ParameterError,
+    UnknownGroupError,
+)
 from vm_dynamics.lie import se3
+from vm_dynamics.lie._kernels import POSE_TOLERANCE
 from vm_dynamics.lie.se3 import Array
 
 # Coordinates of the twist [vx vy vz wx wy wz] that each group leaves free, its axis along z.
@@ -33,8 +40,6 @@ _FREE = {
 GROUP_NAMES = tuple(_FREE)
 # One metre a turn.
 DEFAULT_PITCH = 1.0 / (2.0 * math.pi)
-# A pose read from a message or a file is orthonormal to about single precision.
-POSE_TOLERANCE = 1e-6
 
 
 class DisplacementGroup:
@@ -172,15 +177,25 @@ def group(
     Args:
         base: one of ``GROUP_NAMES``, or a group, which is returned as it is.
         axis: direction of the group in frame {1}; z unless given (x for the rail T1).
-        pitch: advance of the helical group [m/rad]; one metre a turn unless given.
+        pitch: advance of the helical group H [m/rad]; one metre a turn unless given.
 
     Raises:
         UnknownGroupError: there is no such group.
+        NonFiniteError: the pitch is not a finite number.
+        ParameterError: a pitch for a group that has none, or that was built with its own.
     """
+    if pitch is not None:
+        pitch = _pitch(pitch)
     if isinstance(base, DisplacementGroup):
+        if pitch is not None:
+            raise ParameterError(f"pitch: got {pitch:g}, expected none beside a group, {base!r}")
         return base
     if not isinstance(base, str) or base not in _FREE:
         raise UnknownGroupError("base group", base, GROUP_NAMES)
+    if pitch is not None and base != "H":
+        raise ParameterError(
+            f"pitch: got {pitch:g} for the base group {base}, expected none: only H has a pitch"
+        )
     return DisplacementGroup(base, axis=axis, pitch=pitch)
 
 
@@ -190,7 +205,12 @@ def _rebuilt(name: str, axis: Any, pitch: float) -> DisplacementGroup:
 
 def check_pose(pose: Any) -> Array:
     """Rigid displacement as a contiguous float array, shape (4, 4), or a clear error."""
-    out = np.ascontiguousarray(pose, dtype=float)
+    try:
+        out = np.ascontiguousarray(pose, dtype=float)
+    except (TypeError, ValueError):
+        raise DimensionError(
+            f"pose: got {type(pose).__name__}, expected numbers, shape (4, 4)"
+        ) from None
     if out.shape != (4, 4):
         raise DimensionError(f"pose: got shape {out.shape}, expected (4, 4)")
     if not np.isfinite(out).all():

@@ -21,30 +21,35 @@ import math
 
 import numpy as np
 
+from vm_dynamics.compiled import entry, jit
 from vm_dynamics.dynamics._coriolis_kernels import (
     bracket,
     coadjoint,
     inertia_rate,
     times_rate,
 )
-from vm_dynamics.dynamics._entry import entry, jit
+from vm_dynamics.dynamics._general_kernels import dot
 from vm_dynamics.dynamics._kernels import (
     PLACED,
     H,
     I,
     M,
-    column,
     inclusion,
-    invert_symmetric,
+    locked_matrix,
     locked_solve,
     locked_solver,
     place_bodies,
     place_inertias,
-    project_square,
     times_inertia,
-    write_inertia,
 )
-from vm_dynamics.lie._kernels import dexp_inv_coefficients, se3_exp
+from vm_dynamics.dynamics._kinematics_kernels import (
+    algebra_rate,
+    compose,
+    project_twist,
+    twist_in_frame,
+    wrench_in_frame,
+)
+from vm_dynamics.lie._kernels import se3_exp
 from vm_dynamics.model.table import (
     COM,
     DOF,
@@ -86,17 +91,6 @@ def joint_pose(row, travel, pose):
         pose[i, 1] = c * y - s * x
         pose[i, 2] = z
         pose[i, 3] = row[POSITION + i] + slide * z
-
-
-@jit
-def chain(first, second, out):
-    """Product of two poses, all (3, 4)."""
-    for i in range(3):
-        for j in range(4):
-            total = first[i, 3] if j == 3 else 0.0
-            for c in range(3):
-                total += first[i, c] * second[c, j]
-            out[i, j] = total
 
 
 @jit
@@ -168,7 +162,7 @@ def condensed(model, q, x, y):
         d = int(row[DOF])
         moves = x[d] != 0.0 or y[d] != 0.0
         joint_pose(row, 0.0 if moves else row[MULTIPLIER] * q[d] + row[OFFSET], local)
-        chain(poses[up], local, poses[k])
+        compose(poses[up], local, poses[k])
         if moves:
             count += 1
             rows[count] = row
@@ -214,47 +208,16 @@ def shape_twists(model, screws, x, twists):
 
 
 @jit
-def locked_map(model, total):
-    """``iota M_b^-1 iota^T`` on a base group, shape (6, 6): momentum to locked velocity."""
-    iota = inclusion(model)
-    b = iota.shape[1]
-    full = np.empty((6, 6))
-    mb = np.empty((b, b))
-    inverse = np.empty((b, b))
-    write_inertia(total, 0, full)
-    project_square(iota, full, mb)
-    invert_symmetric(mb, inverse)
-    for r in range(6):
-        for c in range(6):
-            s = 0.0
-            for i in range(b):
-                for j in range(b):
-                    s += iota[r, i] * inverse[i, j] * iota[c, j]
-            full[r, c] = s
-    return full
-
-
-@jit
 def solved(full, h):
     """Matrix (6, 6) times six scalars, as six scalars."""
     return (
-        full[0, 0] * h[0] + full[0, 1] * h[1] + full[0, 2] * h[2]
-        + full[0, 3] * h[3] + full[0, 4] * h[4] + full[0, 5] * h[5],
-        full[1, 0] * h[0] + full[1, 1] * h[1] + full[1, 2] * h[2]
-        + full[1, 3] * h[3] + full[1, 4] * h[4] + full[1, 5] * h[5],
-        full[2, 0] * h[0] + full[2, 1] * h[1] + full[2, 2] * h[2]
-        + full[2, 3] * h[3] + full[2, 4] * h[4] + full[2, 5] * h[5],
-        full[3, 0] * h[0] + full[3, 1] * h[1] + full[3, 2] * h[2]
-        + full[3, 3] * h[3] + full[3, 4] * h[4] + full[3, 5] * h[5],
-        full[4, 0] * h[0] + full[4, 1] * h[1] + full[4, 2] * h[2]
-        + full[4, 3] * h[3] + full[4, 4] * h[4] + full[4, 5] * h[5],
-        full[5, 0] * h[0] + full[5, 1] * h[1] + full[5, 2] * h[2]
-        + full[5, 3] * h[3] + full[5, 4] * h[4] + full[5, 5] * h[5],
+        dot(full[0], h), dot(full[1], h), dot(full[2], h),
+        dot(full[3], h), dot(full[4], h), dot(full[5], h),
     )  # fmt: skip
 
 
 @jit
-def directed_curvature(model, q, x, y, placed, screws, twists, total, sums):
+def directed_curvature(model, q, x, y, placed, screws, twists, total, sums, locked):
     """DA(x) y at a shape q as six scalars in {1}; leaves the composite inertia in ``total``.
 
     Args:
@@ -267,6 +230,7 @@ def directed_curvature(model, q, x, y, placed, screws, twists, total, sums):
         twists: work, shape (2, nj + 1, 6).
         total: composite inertia of the robot, shape (1, PLACED).
         sums: work, shape (5, 9).
+        locked: work, shape (6, 6).
     """
     place_bodies(model, q, placed, screws)
     place_inertias(model, placed)
@@ -307,11 +271,11 @@ def directed_curvature(model, q, x, y, placed, screws, twists, total, sums):
         subtract_rates(num, dx, dy, ax, ay)
         d = locked_solve(solver, num[0], num[1], num[2], num[3], num[4], num[5])
     else:
-        full = locked_map(model, total)
-        ax = solved(full, px)
-        ay = solved(full, py)
+        locked_matrix(model, total, locked)
+        ax = solved(locked, px)
+        ay = solved(locked, py)
         subtract_rates(num, dx, dy, ax, ay)
-        d = solved(full, num)
+        d = solved(locked, num)
     lie = bracket(
         ax[0], ax[1], ax[2], ax[3], ax[4], ax[5], ay[0], ay[1], ay[2], ay[3], ay[4], ay[5]
     )
@@ -444,33 +408,11 @@ def frame_pose(code, shift, given, total, inertia, axes, pose):
 
 
 @jit
-def into_frame(code, iota, pose, c, out):
-    """iota^+ Ad_{g_1c}^-1 of a twist c in {1}, six scalars, into ``out``, shape (b,)."""
+def write_components(code, iota, pose, twist, out):
+    """iota^+ Ad_{g_1c}^-1 of a twist in {1}, six scalars, into ``out``, shape (b,)."""
     if code != BASE:
-        px, py, pz = pose[0, 3], pose[1, 3], pose[2, 3]
-        # v - p x w, then R^T on both
-        vx = c[0] - (py * c[5] - pz * c[4])
-        vy = c[1] - (pz * c[3] - px * c[5])
-        vz = c[2] - (px * c[4] - py * c[3])
-        c = (
-            pose[0, 0] * vx + pose[1, 0] * vy + pose[2, 0] * vz,
-            pose[0, 1] * vx + pose[1, 1] * vy + pose[2, 1] * vz,
-            pose[0, 2] * vx + pose[1, 2] * vy + pose[2, 2] * vz,
-            pose[0, 0] * c[3] + pose[1, 0] * c[4] + pose[2, 0] * c[5],
-            pose[0, 1] * c[3] + pose[1, 1] * c[4] + pose[2, 1] * c[5],
-            pose[0, 2] * c[3] + pose[1, 2] * c[4] + pose[2, 2] * c[5],
-        )
-    if out.size == 6:
-        for i in range(6):
-            out[i] = c[i]
-        return
-    for i in range(out.size):
-        total = 0.0
-        norm = 0.0
-        for a in range(6):
-            total += iota[a, i] * c[a]
-            norm += iota[a, i] * iota[a, i]
-        out[i] = total / norm  # the columns of iota are orthogonal
+        twist = twist_in_frame(pose, twist)
+    project_twist(iota, twist, out)
 
 
 @entry(
@@ -501,6 +443,7 @@ def map_rows(model, shift, code, given, q_c, basis, r1, r2, start, end, out):
     twists = np.empty((2, nj + 1, 6))
     total = np.empty((1, PLACED))
     sums = np.empty((5, 9))
+    locked = np.empty((6, 6))
     three = np.empty((2, 3, 3))
     pose = np.empty((4, 4))
     q = np.empty(q_c.size)
@@ -510,11 +453,11 @@ def map_rows(model, shift, code, given, q_c, basis, r1, r2, start, end, out):
             for d in range(q.size):
                 q[d] = q_c[d] + basis[0, d] * r1[i] + basis[1, d] * r2[j]
             c = directed_curvature(
-                small, q, basis[0], basis[1], placed, screws, twists, total, sums
+                small, q, basis[0], basis[1], placed, screws, twists, total, sums, locked
             )
             if code != BASE:
                 frame_pose(code, shift, given, total, three[0], three[1], pose)
-            into_frame(code, iota, pose, c, one)
+            write_components(code, iota, pose, c, one)
             for k in range(one.size):
                 out[k, i, j] = one[k]
 
@@ -535,11 +478,14 @@ def curvature_along(model, shift, code, given, q, x, y, out, poses):
     twists = np.empty((2, nj + 1, 6))
     total = np.empty((1, PLACED))
     sums = np.empty((5, 9))
+    locked = np.empty((6, 6))
     three = np.empty((2, 3, 3))
     for i in range(q.shape[0]):
-        c = directed_curvature(model, q[i], x[i], y[i], placed, screws, twists, total, sums)
+        c = directed_curvature(
+            model, q[i], x[i], y[i], placed, screws, twists, total, sums, locked
+        )
         frame_pose(code, shift, given, total, three[0], three[1], poses[i])
-        into_frame(code, iota, poses[i], c, out[i])
+        write_components(code, iota, poses[i], c, out[i])
 
 
 @entry("void(f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,:,::1])")
@@ -558,6 +504,7 @@ def path_twists(model, q, qd, twists, inverses):
     screws = np.empty((6, nj + 1))
     moves = np.empty((nj + 1, 6))
     total = np.empty((1, PLACED))
+    full = np.empty((6, 6))
     h = np.empty(6)
     for i in range(q.shape[0]):
         place_bodies(model, q[i], placed, screws)
@@ -573,23 +520,12 @@ def path_twists(model, q, qd, twists, inverses):
         if model[0, N_BASE] == 6.0 and inverses.shape[0] == 0:
             a = locked_solve(locked_solver(total), h[0], h[1], h[2], h[3], h[4], h[5])
         else:
-            full = locked_map(model, total)
+            locked_matrix(model, total, full)
             a = solved(full, h)
             if inverses.shape[0] > 0:
                 inverses[i] = full
         for c in range(6):
             twists[i, c] = -a[c]
-
-
-@jit
-def multiply(g, h, out):
-    """Product of two poses into ``out``, all (4, 4)."""
-    for i in range(3):
-        for j in range(4):
-            s = g[i, 0] * h[0, j] + g[i, 1] * h[1, j] + g[i, 2] * h[2, j]
-            out[i, j] = s + g[i, 3] if j == 3 else s
-    out[3, 0] = out[3, 1] = out[3, 2] = 0.0
-    out[3, 3] = 1.0
 
 
 @jit
@@ -599,29 +535,9 @@ def base_twist(twist, inverse, momentum, g, out):
         out[c] = twist[c]
     if inverse.shape[0] == 0:
         return
-    f0, f1, f2 = momentum[0], momentum[1], momentum[2]
-    t0 = momentum[3] - (g[1, 3] * f2 - g[2, 3] * f1)
-    t1 = momentum[4] - (g[2, 3] * f0 - g[0, 3] * f2)
-    t2 = momentum[5] - (g[0, 3] * f1 - g[1, 3] * f0)
-    for a in range(3):
-        f = g[0, a] * f0 + g[1, a] * f1 + g[2, a] * f2
-        t = g[0, a] * t0 + g[1, a] * t1 + g[2, a] * t2
-        for c in range(6):
-            out[c] += inverse[c, a] * f + inverse[c, 3 + a] * t
-
-
-@jit
-def algebra_rate(x, v, out):
-    """Rate of x in ``g exp(x)`` at a body twist v: dexp^-1(-x) v, all (6,)."""
-    c2, c4 = dexp_inv_coefficients(x[3] ** 2 + x[4] ** 2 + x[5] ** 2)
-    factors = (0.5, c2, 0.0, c4)
-    p = column(v.reshape((6, 1)), 0)
+    carried = wrench_in_frame(g, momentum)
     for c in range(6):
-        out[c] = v[c]
-    for k in range(4):
-        p = bracket(x[0], x[1], x[2], x[3], x[4], x[5], p[0], p[1], p[2], p[3], p[4], p[5])
-        for c in range(6):
-            out[c] += factors[k] * p[c]
+        out[c] += dot(inverse[c], carried)
 
 
 @entry("void(f8[:,::1], f8[:,:,::1], f8[::1], f8, f8[:,:,::1])")
@@ -646,7 +562,7 @@ def transport(twists, inverses, momentum, step, poses):
         for stage in range(4):
             at = 2 * k + (stage + 1) // 2
             se3_exp(x, move)
-            multiply(poses[k], move, here)
+            compose(poses[k], move, here)
             inverse = inverses[at] if inverses.shape[0] > 0 else none
             base_twist(twists[at], inverse, momentum, here, v)
             algebra_rate(x, v, rate[stage])
@@ -656,4 +572,4 @@ def transport(twists, inverses, momentum, step, poses):
         for c in range(6):
             x[c] = step / 6.0 * (rate[0, c] + 2.0 * (rate[1, c] + rate[2, c]) + rate[3, c])
         se3_exp(x, move)
-        multiply(poses[k], move, poses[k + 1])
+        compose(poses[k], move, poses[k + 1])

@@ -37,15 +37,15 @@ from vm_dynamics.locomotion.planes import FrameChoice, GaitPlane, require_rotati
 from vm_dynamics.robot import Robot
 
 # Gauss-Legendre nodes in a panel, panels between two corners of a gait, nodes across the fan.
-NODES, PANELS, ACROSS = 6, 16, 8
+NODES_PER_PANEL, PANELS_PER_PIECE, NODES_ACROSS_FAN = 6, 16, 8
 # A third singular value of the shapes below this, of the first: the gait is plane.
-PLANE = 1e-9
+PLANE_TOLERANCE = 1e-9
 # A map reaches this much beyond the gait, of its extent: between nodes the gait goes further.
-MARGIN = 0.02
+MAP_MARGIN = 0.02
 # Steps of order four on the straight way to the middle of a gait, per rad or m.
-STEPS = 40
+STEPS_PER_UNIT = 40
 # Shapes on the straight way at which axes are followed.
-FOLLOWED = 30
+FOLLOWED_SHAPES = 30
 ANCHORS = ("centroid", "start")
 
 
@@ -100,7 +100,7 @@ def _followed_pose(
     """Pose g_1c at a shape, its axes followed on the straight way from another if ``whole``."""
     if not (whole and choice.is_chassis):
         return poses_at(robot, choice, end[None])[0]
-    way = begin + np.linspace(0.0, 1.0, FOLLOWED)[:, None] * (end - begin)
+    way = begin + np.linspace(0.0, 1.0, FOLLOWED_SHAPES)[:, None] * (end - begin)
     poses = poses_at(robot, choice, way)
     out = poses[-1].copy()
     out[:3, :3] = out[:3, :3] @ continued_axes(poses[:, None], (0, 0))[-1, 0]
@@ -129,7 +129,7 @@ def _middle(gait: Gait, plane: GaitPlane | None) -> Array:
 def _straight_motion(robot: Robot, start: Array, end: Array) -> Array:
     """Motion of the base while the joints go straight from one shape to another, (4, 4)."""
     way = end - start
-    steps = 1 + int(np.ceil(STEPS * np.linalg.norm(way)))
+    steps = 1 + int(np.ceil(STEPS_PER_UNIT * np.linalg.norm(way)))
     s = np.linspace(0.0, 1.0, 2 * steps + 1)[:, None]
     twists, none = path_twists(robot, start + s * way, np.broadcast_to(way, (len(s), robot.n)))
     poses = np.empty((steps + 1, 4, 4))
@@ -162,17 +162,17 @@ def _plane_of(robot: Robot, gait: Gait) -> GaitPlane | None:
     q = gait.position(_nodes(gait).t)
     centre = q.mean(axis=0)
     _, singular, right = np.linalg.svd(q - centre, full_matrices=False)
-    if robot.n < 2 or (len(singular) > 2 and singular[2] > PLANE * singular[0]):
+    if robot.n < 2 or (len(singular) > 2 and singular[2] > PLANE_TOLERANCE * singular[0]):
         return None
     return GaitPlane(robot.joint_names, centre, np.ascontiguousarray(right[:2].T), ("-", "-"))
 
 
 def _nodes(gait: Gait) -> _Nodes:
     """Gauss-Legendre nodes between every two corners."""
-    x, w = np.polynomial.legendre.leggauss(NODES)
+    x, w = np.polynomial.legendre.leggauss(NODES_PER_PANEL)
     edges = np.concatenate(
         [
-            np.linspace(a, b, PANELS + 1)[:-1]
+            np.linspace(a, b, PANELS_PER_PIECE + 1)[:-1]
             for a, b in zip(gait.breaks[:-1], gait.breaks[1:], strict=True)
         ]
         + [gait.breaks[-1:]]
@@ -200,7 +200,7 @@ def _over_plane(
     if width.min() <= 1e-12 * max(1.0, width.max()):  # a line there and back has no area
         return np.zeros(robot.b), np.tile(np.eye(4), (1, 1, 1, 1))
     r1, r2 = (
-        np.linspace(low[i] - MARGIN * width[i], high[i] + MARGIN * width[i], size[i])
+        np.linspace(low[i] - MAP_MARGIN * width[i], high[i] + MAP_MARGIN * width[i], size[i])
         for i in range(2)
     )
     values: Array = np.empty((robot.b, *size))
@@ -236,7 +236,7 @@ def _over_fan(robot: Robot, gait: Gait, choice: FrameChoice) -> tuple[Array, Arr
     nodes = _nodes(gait)
     q, qd = gait.position(nodes.t), gait.velocity(nodes.t)
     centre = nodes.weights @ q / nodes.weights.sum()
-    x, w = np.polynomial.legendre.leggauss(ACROSS)
+    x, w = np.polynomial.legendre.leggauss(NODES_ACROSS_FAN)
     s, w = (1.0 + x) / 2.0, w / 2.0
     arm = q - centre
     shapes = centre + s[:, None, None] * arm

@@ -39,12 +39,12 @@ from vm_dynamics.locomotion.planes import (
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-EXTENT = np.pi / 2.0  # [rad or m] either way, unless a joint limit is nearer
-LARGEST = 100_000_000  # points
+DEFAULT_EXTENT = np.pi / 2.0  # [rad or m] either way, unless a joint limit is nearer
+MAX_POINTS = 100_000_000  # points
 # A map of more points than this takes long enough for a bar, and for threads to pay.
-LARGE = 200_000
-THREADED = 4_000
-PIECE = 2_000  # points that a thread takes at a time
+MIN_POINTS_FOR_BAR = 200_000
+MIN_POINTS_FOR_THREADS = 4_000
+POINTS_PER_TASK = 2_000  # points that a thread takes at a time
 FORMAT = "vm_dynamics curvature map 1"
 
 
@@ -251,10 +251,10 @@ def grid_sizes(size: Any, planes: int = 1) -> tuple[int, int]:
         exact = (s1, s2) == tuple(counts)
     except (TypeError, ValueError):
         exact = False
-    if not exact or min(s1, s2) < 2 or s1 * s2 * planes > LARGEST:
+    if not exact or min(s1, s2) < 2 or s1 * s2 * planes > MAX_POINTS:
         raise ParameterError(
             f"size: got {size!r}, expected whole numbers of points from 2 on, at most "
-            f"{LARGEST:.0e} in all"
+            f"{MAX_POINTS:.0e} in all"
         )
     return s1, s2
 
@@ -279,7 +279,7 @@ def _extent(extent: Any) -> Array:
 
 
 def _default_extent(robot: Robot, planes: list[GaitPlane]) -> Array:
-    out = np.array([[-EXTENT, EXTENT], [-EXTENT, EXTENT]])
+    out = np.array([[-DEFAULT_EXTENT, DEFAULT_EXTENT], [-DEFAULT_EXTENT, DEFAULT_EXTENT]])
     for plane in planes:
         for row, direction in zip(out, plane.basis.T, strict=True):
             low, high = limits_along(robot.lower_limits, robot.upper_limits, plane.q_c, direction)
@@ -324,8 +324,8 @@ def _fill(
 ) -> None:
     """Compute all planes, shape (K, b, s1, s2), in pieces of rows that threads share."""
     points = len(planes) * r1.size * r2.size
-    workers = max(1, min(threads or os.cpu_count() or 1, points // THREADED))
-    rows = max(1, PIECE // r2.size)
+    workers = max(1, min(threads or os.cpu_count() or 1, points // MIN_POINTS_FOR_THREADS))
+    rows = max(1, POINTS_PER_TASK // r2.size)
     pieces = [
         (k, start, min(start + rows, r1.size))
         for k in range(len(planes))
@@ -338,7 +338,7 @@ def _fill(
         map_rows(robot, planes[k], choices[k], r1, r2, rows=(start, end), out=out[k])
         return (end - start) * r2.size
 
-    if progress is False or (progress is None and points < LARGE):
+    if progress is False or (progress is None and points < MIN_POINTS_FOR_BAR):
         _share(piece, pieces, workers, lambda done: None)
         return
     from tqdm import tqdm

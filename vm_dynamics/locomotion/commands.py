@@ -18,6 +18,8 @@ from vm_dynamics.errors import DimensionError, ParameterError
 from vm_dynamics.lie.se3 import Array
 
 RobotFile = Callable[[str], Path]
+UNITS = {"deg": float(np.radians(1.0)), "rad": 1.0}
+FULL_TURN = 6.2832  # [rad], as people write it
 # What is no option though it begins with a dash: a negative number, with its unit.
 NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?(deg|rad)?$", re.IGNORECASE)
 
@@ -35,16 +37,34 @@ def add_commands(subparsers: Any, robot_file: RobotFile) -> None:
         parser._negative_number_matcher = NEGATIVE
 
 
+def _number_and_unit(text: str) -> tuple[str, str]:
+    word = text.strip().lower()
+    unit = next((unit for unit in UNITS if word.endswith(unit)), "")
+    return word.removesuffix(unit).rstrip(), unit
+
+
 def angle(text: str) -> float:
     """A number of radians, or of degrees with the ending ``deg``: ``0.5``, ``20deg``."""
-    number = text.strip().lower()
+    number, unit = _number_and_unit(text)
     try:
-        value = float(number.removesuffix("deg").removesuffix("rad"))
+        value = float(number)
     except ValueError:
         value = np.nan
     if not np.isfinite(value):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected radians or, as 20deg, degrees")
-    return float(np.radians(value)) if number.endswith("deg") else value
+    return value * UNITS.get(unit, 1.0)
+
+
+def turn(text: str) -> float:
+    """An angle of a rotation; beyond a full turn only with its unit, for degrees may be meant."""
+    value = angle(text)
+    number, unit = _number_and_unit(text)
+    if abs(value) > FULL_TURN and not unit:
+        raise argparse.ArgumentTypeError(
+            f"got {number}, which is {abs(value) / (2.0 * np.pi):.3g} turns in radians; expected "
+            f"{number}deg for degrees, or {number}rad if that is meant"
+        )
+    return value
 
 
 def _robot_arguments(parser: argparse.ArgumentParser, shape: str, what: str) -> None:
@@ -130,7 +150,7 @@ def _add_reorient(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--rpy",
         nargs=3,
-        type=angle,
+        type=turn,
         required=True,
         metavar="A",
         help="roll, pitch, yaw of the wanted orientation, as in URDF [rad, or 20deg]",
@@ -297,6 +317,8 @@ def _reorient(options: argparse.Namespace) -> int:
         max_loops=options.max_loops,
     )
     print(f"{robot.name}: {'reached' if plan.reached else 'NOT reached'}: {plan.reason}")
+    roll, pitch, yaw, within = np.degrees((*options.rpy, options.tolerance)).tolist()
+    print(f"  wanted roll {roll:.6g}, pitch {pitch:.6g}, yaw {yaw:.6g} deg, to {within:.4g} deg")
     print(f"  off by {np.degrees(plan.error):.4f} deg, takes {plan.duration:.2f} s")
     for note in plan.notes:
         print(f"  note: {note}")

@@ -22,7 +22,7 @@ from vm_dynamics.robot import Robot
 
 # Neighbours whose axes differ by more than this are on two sides of a cut.
 JUMP = np.radians(40.0)
-TURNS = np.array(
+QUARTER_TURNS = np.array(
     [
         turn
         for order in permutations(range(3))
@@ -60,8 +60,8 @@ def continued_axes(poses: Array, start: tuple[int, int]) -> Array:
 
 def _following(R: Array, before: Array) -> Array:
     """Turns P, shape (..., 3, 3), for which ``R P`` is nearest to the axes ``before``."""
-    nearness = np.einsum("...ci,...cj,kij->...k", R, before, TURNS)
-    return np.asarray(TURNS[np.argmax(nearness, axis=-1)])
+    nearness = np.einsum("...ci,...cj,kij->...k", R, before, QUARTER_TURNS)
+    return np.asarray(QUARTER_TURNS[np.argmax(nearness, axis=-1)])
 
 
 def turned_values(values: Array, turns: Array) -> Array:

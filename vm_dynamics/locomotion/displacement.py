@@ -21,14 +21,14 @@ from vm_dynamics.locomotion.gaits import Gait, as_gait
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-METHODS = ("integrate", "cbvi", "both")
+DISPLACEMENT_METHODS = ("integrate", "cbvi", "both")
 
-TOLERANCE = 1e-9  # of a pose [rad, m]
-FEWEST_STEPS = 4  # between two corners of a gait
-MOST_STEPS = 1_000_000
-FLOOR = 1e-14  # [rad, m]: a smaller difference of two poses is rounding
+POSE_ERROR_TOLERANCE = 1e-9  # of a pose [rad, m]
+MIN_STEPS_BETWEEN_CORNERS = 4  # between two corners of a gait
+MAX_GAIT_STEPS = 1_000_000
+POSE_ROUNDING = 1e-14  # [rad, m]: a smaller difference of two poses is rounding
 # Growth and shrinkage of a step, and what is kept in hand of the tolerance.
-GROW, SHRINK, CAREFUL = 4.0, 0.2, 0.9
+MAX_STEP_GROWTH, MIN_STEP_GROWTH, STEP_SAFETY = 4.0, 0.2, 0.9
 # A node on a corner belongs to the side that the step is on.
 ASIDE = 1e-13
 
@@ -112,7 +112,7 @@ def gait_displacement(
     method: str = "integrate",
     *,
     momentum: Any = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = POSE_ERROR_TOLERANCE,
     frame: str = "virtual_chassis",
     size: Any = (30, 30),
     ccf: CurvatureMap | None = None,
@@ -142,8 +142,8 @@ def gait_displacement(
     Raises:
         ParameterError: the path is open, leaves the map, or momentum is given to ``cbvi``.
     """
-    if method not in METHODS:
-        raise UnknownMethodError("method", method, METHODS)
+    if method not in DISPLACEMENT_METHODS:
+        raise UnknownMethodError("method", method, DISPLACEMENT_METHODS)
     gait = as_gait(path, robot.n)
     if method != "integrate" and momentum is not None and np.any(momentum):
         raise ParameterError(
@@ -204,19 +204,19 @@ def _integrate(robot: Robot, gait: Gait, momentum: Any, tolerance: Any) -> Displ
     error, steps, h = 0.0, 0, np.inf
     for begin, end in zip(gait.breaks[:-1], gait.breaks[1:], strict=True):
         t = begin
-        h = min(h, (end - begin) / FEWEST_STEPS)
+        h = min(h, (end - begin) / MIN_STEPS_BETWEEN_CORNERS)
         while t < end:
             last = t + h * (1.0 + 1e-9) >= end
             h = end - t if last else h
             found, off = _doubled_step(robot, gait, (begin, end), t, h, pose, lifted)
-            allowed = max(tolerance * h / gait.duration, FLOOR)
+            allowed = max(tolerance * h / gait.duration, POSE_ROUNDING)
             steps += 1
-            if steps > MOST_STEPS or not np.isfinite(off):
+            if steps > MAX_GAIT_STEPS or not np.isfinite(off):
                 raise DivergedError(f"path: integration stopped at t = {t:g} s of the gait")
-            factor = CAREFUL * (allowed / max(off, 1e-300)) ** 0.2
+            factor = STEP_SAFETY * (allowed / max(off, 1e-300)) ** 0.2
             if off <= allowed:
                 t, pose, error = (end if last else t + h), found, error + off
-            h *= min(GROW, max(SHRINK, factor))
+            h *= min(MAX_STEP_GROWTH, max(MIN_STEP_GROWTH, factor))
     return Displacement(pose, "integrate", "base", error, steps)
 
 

@@ -25,7 +25,7 @@ COLOURS = "RdBu_r"
 GAIT = "#111111"
 DPI = 130
 # A component below this, of the largest of all, is not worth a picture [rad or m per rad^2].
-NOTHING = 1e-9
+NEGLIGIBLE_SHARE = 1e-9
 MOST_WRITTEN = 10  # joints: more, and numbers in the fields of an atlas are too small to read
 
 
@@ -107,7 +107,7 @@ def _blocks(values: Array, rotation: NDArray[np.bool_]) -> dict[bool, list[int]]
     for turns in (True, False):
         size = float(abs(values[rotation == turns]).max(initial=0.0))
         rows = [i for i in np.flatnonzero(rotation == turns).tolist() if size > 0.0]
-        if turns or size > NOTHING:
+        if turns or size > NEGLIGIBLE_SHARE:
             out[turns] = rows or np.flatnonzero(rotation == turns).tolist()
     return out
 
@@ -284,9 +284,9 @@ def draw_plan(robot: Robot, plan: ReorientationPlan, path: str | os.PathLike[str
         f"{robot.name}: turn the base by ({wanted}) deg about x, y, z\n{state}, "
         f"{np.degrees(plan.error):.3f} deg off, {plan.duration:.1f} s"
     )
-    for i, joint in enumerate(robot.tree.drivers):
-        scale, unit = (1.0, " [m]") if joint.kind == "prismatic" else (np.degrees(1.0), "")
-        (line,) = axes[0].plot(t, scale * q[:, i], label=f"{joint.name}{unit}")
+    for i, name in enumerate(robot.joint_names):
+        scale, unit = (1.0, " [m]") if robot.prismatic[i] else (np.degrees(1.0), "")
+        (line,) = axes[0].plot(t, scale * q[:, i], label=f"{name}{unit}")
         axes[1].plot(t, scale * qd[:, i], color=line.get_color())
     axes[0].set_ylabel("joint position [deg]")
     axes[1].set_ylabel("joint velocity [deg/s]")

@@ -17,10 +17,10 @@ from vm_dynamics.lie.se3 import Array
 from vm_dynamics.locomotion.planes import GaitPlane, as_pair
 
 # Ends of a gait may differ by what rounding and a file with ten digits leave.
-CLOSED = 1e-8
+CLOSURE_TOLERANCE = 1e-8
 # Step of the differences that stand in for a velocity that was not given, of the duration: eight
 # digits of it.
-DIFFERENCE = 1e-5
+VELOCITY_DIFFERENCE = 1e-5
 
 Curve = Callable[[Array], Array]
 
@@ -284,7 +284,7 @@ class Gait:
             return np.array([_array("path", f(float(x)), (width,)) for x in t]).reshape(-1, width)
 
         _require_closed(*rows(position, np.array([0.0, T])))
-        h = DIFFERENCE * T
+        h = VELOCITY_DIFFERENCE * T
         edges = np.array(sorted({0.0, T, *(float(x) for x in breaks)}))
 
         def differences(t: Array) -> Array:
@@ -311,7 +311,7 @@ def as_gait(path: Any, n: int) -> Gait:
 
 def _require_closed(first: Array, last: Array) -> None:
     gap = float(abs(last - first).max())
-    if gap > CLOSED * (1.0 + float(abs(first).max())):
+    if gap > CLOSURE_TOLERANCE * (1.0 + float(abs(first).max())):
         raise ParameterError(
             f"path: open, its end is {gap:.3g} away from its beginning; a gait is closed, "
             "expected the first point again at the end"

@@ -21,26 +21,26 @@ from vm_dynamics.locomotion.planes import FrameChoice
 from vm_dynamics.robot import Robot
 
 HARMONICS = 2
-STEPS = 40  # of order four around a loop: 1e-4 of its rotation at worst
+STEPS_PER_LOOP = 40  # of order four around a loop: 1e-4 of its rotation at worst
 # First guesses: circles through q0, by radius [of a joint's reach] and direction of their centre.
 RADII = (0.15, 0.4, 0.8)
 DIRECTIONS = 8
 GUESSES = 5
 # What a circle is worth less for turning about other axes, and for leaving the limits.
-ACROSS, OUTSIDE = 0.3, 0.3
+OTHER_AXES_PENALTY, OUTSIDE_LIMITS_PENALTY = 0.3, 0.3
 # Weights of the refinement: a degree of rotation, a radian or metre beyond a limit.
-ROTATION, LIMIT = 1.0 / np.radians(1.0), 100.0
+ROTATION_WEIGHT, LIMIT_WEIGHT = 1.0 / np.radians(1.0), 100.0
 # Its stages: weight of the loop's size, most rounds, gain of a round at which it stops. The
 # first finds a small loop, the second makes its rotation exact.
 STAGES = ((0.3, 100, 1e-4), (1e-4, 30, 1e-6))
-DIFFERENCE = 1e-7
+JACOBIAN_DIFFERENCE = 1e-7
 # Position limits are kept by this much [rad or m]: between two samples a loop goes further.
-MARGIN = 5e-3
+POSITION_MARGIN = 5e-3
 # A joint that starts at its limit leaves it by at least this share of its reach, lest what the
 # refinement leaves to be wished for be on the wrong side.
 INWARDS = 0.01
 # How often the limits are looked at in the end, and how much further a loop may go in between.
-DENSE, CLEAR = 1000, 1e-4
+LIMIT_CHECKS, LIMIT_SLACK = 1000, 1e-4
 
 
 class JointLimits(NamedTuple):
@@ -108,14 +108,14 @@ class LoopSearch:
     def __init__(self, robot: Robot, q0: Array, limits: JointLimits) -> None:
         self.robot, self.q0, self.limits = robot, q0, limits
         self.reach = np.minimum(limits.upper - limits.lower, np.pi) / 2.0
-        free = (self.reach > 2.0 * MARGIN) & (limits.velocity > 0.0)
+        free = (self.reach > 2.0 * POSITION_MARGIN) & (limits.velocity > 0.0)
         self.free = np.flatnonzero(free)
         # a joint that may move twice as fast may go twice as far in the same time
         self.scale = limits.velocity[self.free] / limits.velocity[self.free].max(initial=1e-300)
         # where q0 is nearer to a limit than the margin, it is the limit
-        self.lower = np.minimum(limits.lower + MARGIN, q0)[self.free]
-        self.upper = np.maximum(limits.upper - MARGIN, q0)[self.free]
-        s = np.linspace(0.0, 1.0, 2 * STEPS + 1)
+        self.lower = np.minimum(limits.lower + POSITION_MARGIN, q0)[self.free]
+        self.upper = np.maximum(limits.upper - POSITION_MARGIN, q0)[self.free]
+        s = np.linspace(0.0, 1.0, 2 * STEPS_PER_LOOP + 1)
         p = 2.0 * np.pi * np.outer(s, np.arange(1, HARMONICS + 1))
         self.values = np.hstack((np.cos(p) - 1.0, np.sin(p)))
         w = 2.0 * np.pi * np.arange(1, HARMONICS + 1)
@@ -148,8 +148,8 @@ class LoopSearch:
         along = turns @ wanted / angle
         across = np.linalg.norm(turns - np.outer(along, wanted / angle), axis=1)
         reach = abs(circles.x) + abs(circles.y)
-        score = (abs(along) - ACROSS * across) * np.where(
-            self._inside(circles.centres, reach), 1.0, OUTSIDE
+        score = (abs(along) - OTHER_AXES_PENALTY * across) * np.where(
+            self._inside(circles.centres, reach), 1.0, OUTSIDE_LIMITS_PENALTY
         )
         out: dict[tuple[int, int], Array] = {}
         for k in np.argsort(-score):
@@ -209,9 +209,9 @@ class LoopSearch:
 
     def _fitting(self, x: Array) -> float:
         """How much smaller a loop must be to be within limits, 1 if it is: the limits are firm."""
-        q = self.loop(x).position(np.linspace(0.0, 1.0, DENSE))
-        low = np.minimum(self.limits.lower + CLEAR, self.q0) - self.q0
-        high = np.maximum(self.limits.upper - CLEAR, self.q0) - self.q0
+        q = self.loop(x).position(np.linspace(0.0, 1.0, LIMIT_CHECKS))
+        low = np.minimum(self.limits.lower + LIMIT_SLACK, self.q0) - self.q0
+        high = np.maximum(self.limits.upper - LIMIT_SLACK, self.q0) - self.q0
         moved = q - self.q0
         room = np.where(moved < 0.0, low, high)
         beyond = abs(moved) > abs(room) + 1e-12
@@ -235,23 +235,27 @@ class LoopSearch:
         n = self.robot.n
         twists, none = path_twists(self.robot, q.reshape(-1, n), qd.reshape(-1, n))
         twists = twists.reshape(len(x), -1, 6)
-        poses = np.empty((STEPS + 1, 4, 4))
+        poses = np.empty((STEPS_PER_LOOP + 1, 4, 4))
         poses[0] = np.eye(4)
         out = np.empty((len(x), 3))
         for row, of_loop in zip(out, twists, strict=True):
-            _kernels.transport.checked(of_loop, none, np.zeros(6), 1.0 / STEPS, poses)
+            _kernels.transport.checked(of_loop, none, np.zeros(6), 1.0 / STEPS_PER_LOOP, poses)
             row[:] = log(poses[-1])[3:]
         return out
 
     def _residual(self, x: Array, wanted: Array, size: float) -> Array:
         miss = _miss(self._turns(x[None])[0], wanted)
-        return np.concatenate((ROTATION * miss, size * x, LIMIT * self._beyond(x)[0]))
+        return np.concatenate(
+            (ROTATION_WEIGHT * miss, size * x, LIMIT_WEIGHT * self._beyond(x)[0])
+        )
 
     def _jacobian(self, x: Array, wanted: Array, size: float) -> Array:
-        turns = self._turns(np.vstack((x, x + DIFFERENCE * np.eye(len(x)))))
+        turns = self._turns(np.vstack((x, x + JACOBIAN_DIFFERENCE * np.eye(len(x)))))
         misses = np.array([_miss(turn, wanted) for turn in turns])
-        slope = (misses[1:] - misses[0]).T / DIFFERENCE
-        return np.vstack((ROTATION * slope, size * np.eye(len(x)), LIMIT * self._beyond(x)[1]))
+        slope = (misses[1:] - misses[0]).T / JACOBIAN_DIFFERENCE
+        return np.vstack(
+            (ROTATION_WEIGHT * slope, size * np.eye(len(x)), LIMIT_WEIGHT * self._beyond(x)[1])
+        )
 
     def _beyond(self, x: Array) -> tuple[Array, Array]:
         """How far the loop is beyond position limits at every sample, and its derivative."""

@@ -31,9 +31,9 @@ from vm_dynamics.robot import Robot
 MAP_FRAMES = ("virtual_chassis", "centroidal", "base", "center")
 
 # Two directions closer to parallel than this span no plane that a map could be drawn over.
-FLAT = 1e-6
+PARALLEL_TOLERANCE = 1e-6
 # A row of the inclusion below this does not turn the base.
-TURNS = 1e-12
+TURNING_TOLERANCE = 1e-12
 
 
 class LimitsWarning(UserWarning):
@@ -110,12 +110,10 @@ class GaitPlane:
 
 
 def _unit(robot: Robot, direction: Array) -> str:
-    kinds = {
-        joint.kind == "prismatic"
-        for joint, x in zip(robot.tree.drivers, direction, strict=True)
-        if x != 0.0
-    }
-    return "-" if len(kinds) != 1 else "m" if kinds == {True} else "rad"
+    slides = robot.prismatic[direction != 0.0]
+    if not slides.size or (slides.any() and not slides.all()):
+        return "-"
+    return "m" if slides.all() else "rad"
 
 
 def joint_indices(robot: Robot, joints: Any) -> list[int]:
@@ -141,7 +139,7 @@ def _directions(basis: Any, rows: int) -> Array:
     if not np.isfinite(out).all():
         raise ParameterError("basis: holds NaN or infinity")
     singular = np.linalg.svd(out / np.maximum(np.linalg.norm(out, axis=0), 1e-300))[1]
-    if singular[-1] < FLAT:
+    if singular[-1] < PARALLEL_TOLERANCE:
         raise ParameterError(
             f"basis: its columns {out[:, 0]} and {out[:, 1]} are parallel or zero; expected two "
             "directions that span a plane"
@@ -153,7 +151,7 @@ def _directions(basis: Any, rows: int) -> Array:
 def require_rotation(group: DisplacementGroup) -> Array:
     """Orthonormal axes that the base group turns about, shape (3, number), or an error."""
     left, singular, _ = np.linalg.svd(group.iota[3:], full_matrices=False)
-    axes = left[:, singular > TURNS]
+    axes = left[:, singular > TURNING_TOLERANCE]
     if not axes.size:
         raise ParameterError(
             f"robot: its base group {group.name} has no rotation, so its connection has no "

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vm_dynamics.errors import DimensionError, NotInGroupError, ParameterError
 from vm_dynamics.lie.groups import check_pose
@@ -25,20 +27,37 @@ from vm_dynamics.locomotion.planes import require_rotation
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-TOLERANCE = np.radians(0.5)
+ROTATION_TOLERANCE = np.radians(0.5)
 # The search ends when it is this much better than asked, for the check is exact.
-SEARCHED = 0.1
+SEARCH_TOLERANCE_SHARE = 0.1
 MOST_LOOPS = 50
-# A joint without limits is taken to be able to do this much.
-UNLIMITED_REACH = np.pi  # [rad or m] either way of q0
-UNLIMITED_SPEED = 1.0  # [rad/s or m/s]
 # Part of a loop that starting takes in time, and stopping too.
 RAMP = 0.5
 # Velocities stay below their limits by this factor, between samples too.
-CAREFUL = 0.995
-STILL = 1e-9  # [rad]: no rotation at all
-TINY = 1e-3  # [s]: a loop that takes less does not move
+VELOCITY_LIMIT_SHARE = 0.995
+NO_ROTATION = 1e-9  # [rad]: no rotation at all
+MIN_LOOP_TIME = 1e-3  # [s]: a loop that takes less does not move
 NEAR_LIMIT = 0.02  # [rad or m]
+
+
+class Assumed(NamedTuple):
+    """What joints are taken to do where their limits do not say, or say what no arm does.
+
+    Attributes:
+        unit: of their positions.
+        reach: either way of q0, of a joint without position limits.
+        speed: of a joint without a velocity limit, for a second.
+        fastest: a velocity limit above it is taken as this one, for a second.
+    """
+
+    unit: str
+    reach: float
+    speed: float
+    fastest: float
+
+
+TURNING = Assumed("rad", np.pi, 1.0, 2.0 * np.pi)
+SLIDING = Assumed("m", 0.5, 0.1, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +76,7 @@ class ReorientationPlan:
         error: angle between the two rotations [rad].
         reached: whether the error is within the tolerance.
         reason: why it is not reached, or how it is.
-        notes: what was assumed, such as limits for joints without any.
+        notes: what was assumed in place of limits that are missing or that no arm has.
     """
 
     joint_names: tuple[str, ...]
@@ -100,7 +119,7 @@ def plan_reorientation(
     rotation: Any,
     *,
     limits: Any = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = ROTATION_TOLERANCE,
     max_loops: int = MOST_LOOPS,
 ) -> ReorientationPlan:
     """A closed joint path that turns the free base by a rotation, at zero momentum.
@@ -111,7 +130,8 @@ def plan_reorientation(
         rotation: wanted orientation of the base after the motion in the base before it: a
             rotation matrix, shape (3, 3), or a rotation vector, shape (3,) [rad].
         limits: position and velocity limits, a :class:`JointLimits` or three of numbers or
-            arrays; the robot's own unless given.
+            arrays; the robot's own unless given. What :data:`TURNING` and :data:`SLIDING` say
+            takes the place of limits that are missing or that no arm has, with a note.
         tolerance: angle that the base may be off [rad].
         max_loops: how often the joints may go around.
 
@@ -129,15 +149,17 @@ def plan_reorientation(
     if max_loops < 1:
         raise ParameterError(f"max_loops: got {max_loops}, expected at least 1")
     bounds, notes = _limits(robot, start, limits)
-    if np.linalg.norm(wanted) < STILL:
+    if np.linalg.norm(wanted) < NO_ROTATION:
         return _plan(robot, None, 0, bounds, wanted, tolerance, "nothing to turn", notes)
     search = LoopSearch(robot, start, bounds)
     loops, best = _search(search, wanted, tolerance, max_loops)
     if best is None:
         reason = "fewer than two joints can move within their limits, so there is no loop"
         return _plan(robot, None, 0, bounds, wanted, tolerance, reason, notes)
-    if _slowness(best.loop, bounds) < TINY:
+    if _slowness(best.loop, bounds) < MIN_LOOP_TIME:
         reason = "no loop of the joints that starts at q0 turns the base about that axis"
+        if np.linalg.norm(wanted) <= tolerance:
+            reason = "nothing to turn, within the tolerance"
         return _plan(robot, None, 0, bounds, wanted, tolerance, reason, notes)
     plan = _plan(robot, best.loop, loops, bounds, wanted, tolerance, _loops(loops), notes)
     if plan.reached:
@@ -164,7 +186,7 @@ def _search(
         found = [search.refine(guess, goal) for guess in guesses]
         if not found:
             return 0, None
-        good = [a for a in found if loops * a.error < SEARCHED * tolerance]
+        good = [a for a in found if loops * a.error < SEARCH_TOLERANCE_SHARE * tolerance]
         if good:
             return loops, min(good, key=lambda a: _slowness(a.loop, search.limits))
         nearest = min(found, key=lambda a: a.error)
@@ -219,7 +241,7 @@ def _timed(loop: Loop, loops: int, limits: JointLimits) -> Gait:
 
     The phase goes at a constant rate, which it takes on and gives up as ``x^2 (3 - 2 x)``.
     """
-    rate = CAREFUL / _slowness(loop, limits)
+    rate = VELOCITY_LIMIT_SHARE / _slowness(loop, limits)
     ramp = RAMP / rate
     T = loops / rate + ramp
 
@@ -258,9 +280,11 @@ def _wanted(robot: Robot, rotation: Any, axes: Array) -> Array:
         raise ParameterError(f"rotation: not a rotation matrix:\n{given}") from None
     across = wanted - axes @ (axes.T @ wanted)
     if np.linalg.norm(across) > 1e-9:
+        axis = np.round(wanted / np.linalg.norm(wanted), 4).tolist()
+        about = " and ".join(str(np.round(a, 4).tolist()) for a in axes.T)
         raise ParameterError(
-            f"rotation: about {np.round(wanted / np.linalg.norm(wanted), 4)}, but a base "
-            f"{robot.base_group.name} turns about {np.round(axes.T, 4).tolist()} only"
+            f"rotation: about {axis} is impossible: a base {robot.base_group.name} turns about "
+            f"{about} only"
         )
     return wanted
 
@@ -289,15 +313,40 @@ def _limits(robot: Robot, q0: Array, limits: Any) -> tuple[JointLimits, tuple[st
             f"q0: {name} is at {q0[i]:.4g}, expected it within its limits, {lower[i]:.4g} to "
             f"{upper[i]:.4g}"
         )
-    notes = []
-    if np.isinf([lower, upper]).any():
-        notes.append("joints without position limits stay within half a turn of q0")
-    for bound, cap in ((lower, q0 - UNLIMITED_REACH), (upper, q0 + UNLIMITED_REACH)):
-        bound[:] = np.where(np.isinf(bound), cap, bound)
-    if np.isinf(speed).any():
-        speed[np.isinf(speed)] = UNLIMITED_SPEED
-        notes.append(f"joints without velocity limits move at most {UNLIMITED_SPEED:g} rad/s")
-    return JointLimits(lower, upper, speed), tuple(notes)
+    bounds = JointLimits(lower, upper, speed)
+    notes = [
+        *_assume(robot, q0, bounds, ~robot.prismatic, TURNING),
+        *_assume(robot, q0, bounds, robot.prismatic, SLIDING),
+    ]
+    return bounds, tuple(notes)
+
+
+def _assume(
+    robot: Robot, q0: Array, bounds: JointLimits, which: NDArray[np.bool_], assumed: Assumed
+) -> Iterator[str]:
+    """Put what is assumed of some joints in place of missing and absurd limits; says so."""
+    lower, upper, speed = bounds
+    unit = assumed.unit
+
+    def names(chosen: NDArray[np.bool_]) -> str:
+        return ", ".join(np.array(robot.joint_names)[chosen])
+
+    open_below, open_above = which & np.isinf(lower), which & np.isinf(upper)
+    lower[open_below] = (q0 - assumed.reach)[open_below]
+    upper[open_above] = (q0 + assumed.reach)[open_above]
+    if (open_below | open_above).any():
+        reach = "half a turn" if assumed is TURNING else f"{assumed.reach:g} {unit}"
+        yield f"{names(open_below | open_above)}: no position limits; within {reach} of q0"
+    missing = which & np.isinf(speed)
+    absurd = which & ~missing & (speed > assumed.fastest)
+    if missing.any():
+        yield f"{names(missing)}: no velocity limit; at most {assumed.speed:g} {unit}/s"
+    if absurd.any():
+        yield (
+            f"{names(absurd)}: velocity limits of up to {speed[absurd].max():g} {unit}/s, which "
+            f"are taken as {assumed.fastest:.3g} {unit}/s"
+        )
+    speed[missing], speed[absurd] = assumed.speed, assumed.fastest
 
 
 def _why_not(

@@ -20,8 +20,8 @@ MOVING = ("revolute", "continuous", "prismatic")
 VEHICLE = ("floating", "planar")  # kinds that only a massless root may carry
 KINDS = (*MOVING, "fixed", *VEHICLE)
 # Beyond it sums of products overflow; limits may be larger, since they are only compared.
-LARGEST = 1e30
-SHOWN = 20  # names in a list of choices
+LARGEST_NUMBER = 1e30
+MAX_CHOICES_SHOWN = 20  # names in a list of choices
 # Attributes whose text is a name, which may well be spelled "inf" or "nan".
 _NAMES = {"name", "link", "joint", "filename", "type", xml.LINE}
 
@@ -149,11 +149,11 @@ def _numbers(owner: Element, element: Element, key: str, count: int) -> Iterator
             + ("s" if count > 1 else ""),
             "Write numbers with a decimal point, separated by spaces.",
         )
-    elif element.tag != "limit" and any(LARGEST < abs(x) < math.inf for x in values):
+    elif element.tag != "limit" and any(LARGEST_NUMBER < abs(x) < math.inf for x in values):
         yield _error(
             errors.UrdfValueError,
             element,
-            f"{_label(owner)}: {element.tag} {key}={text!r}, expected at most {LARGEST:g}",
+            f"{_label(owner)}: {element.tag} {key}={text!r}, expected at most {LARGEST_NUMBER:g}",
             "Check its exponent.",
         )
 
@@ -391,7 +391,8 @@ def _structure(root: Element) -> list[Problem]:
         for role, name in zip(("parent", "child"), ends, strict=True):
             if name not in links:
                 what = "is missing" if name is None else f"{name!r} is not a link"
-                hint = "Links: " + ", ".join([*links][:SHOWN]) + ", ..." * (len(links) > SHOWN)
+                more = ", ..." if len(links) > MAX_CHOICES_SHOWN else ""
+                hint = "Links: " + ", ".join([*links][:MAX_CHOICES_SHOWN]) + more
                 message = f"{_label(joint)}: its {role} {what}"
                 found.append(_error(errors.MissingLinkError, joint, message, hint))
         parent, child = ends
@@ -452,6 +453,8 @@ def _vehicle_joints(
                 "Only a massless root may be joined to its only child by such a joint; use "
                 "revolute and prismatic joints elsewhere.",
             )
+        else:
+            yield from _left_out_origin(joint)
 
 
 def _welded(
@@ -467,6 +470,22 @@ def _welded(
             f"and {_ends(joints[0])[1]!r} as frame {{1}}",
             "Leave the link 'world' out, or join it with a floating joint.",
         )
+        yield from _left_out_origin(joints[0])
+
+
+def _left_out_origin(joint: Element) -> Iterator[Problem]:
+    """The joint above {1} says where the base is, which the pose of the base says too."""
+    for origin in joint.findall("origin"):
+        given = {key: text for key in ("xyz", "rpy") if (text := origin.get(key)) is not None}
+        if any(_number(word) for text in given.values() for word in text.split()):
+            shown = " ".join(f"{key}={text!r}" for key, text in given.items())
+            parent, child = _ends(joint)
+            yield _warning(
+                origin,
+                f"{_label(joint)}: its origin, {shown}, is left out: {child!r} is frame {{1}}, "
+                f"and the pose of the base says where that is in {parent!r}",
+                "Start the base at this pose, or remove the origin.",
+            )
 
 
 def _mimic(joints: list[Element]) -> Iterator[Problem]:

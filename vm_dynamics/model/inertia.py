@@ -16,7 +16,7 @@ from vm_dynamics.lie.se3 import Array, hat3
 # inequality with equality and may miss it by as much.
 TRIANGLE_TOLERANCE = 1e-5
 # Beyond it the products of a mass matrix overflow.
-LARGEST = 1e100
+LARGEST_INERTIA = 1e100
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Inertia:
             raise DimensionError(f"com: got shape {centre.shape}, expected (3,)")
         if moments.shape != (6,):
             raise DimensionError(f"inertia: got shape {moments.shape}, expected (3, 3) or (6,)")
-        if not (abs(np.array([weight, *centre, *moments])) < LARGEST).all():
+        if not (abs(np.array([weight, *centre, *moments])) < LARGEST_INERTIA).all():
             raise NonFiniteError(
                 "inertia: mass, com or inertia holds NaN, infinity or a number beyond "
-                f"{LARGEST:g}: {weight}, {centre}, {moments}"
+                f"{LARGEST_INERTIA:g}: {weight}, {centre}, {moments}"
             )
         return Inertia(weight, tuple(centre.tolist()), tuple(moments.tolist()))
 

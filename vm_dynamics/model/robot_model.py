@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vm_dynamics.errors import (
     DimensionError,
@@ -35,6 +36,8 @@ class RobotModel:
         n: number of joints that move by themselves.
         b: dimension of the base group.
         joint_names: their names, the order of q: depth first, children in document order.
+        prismatic: which of them slide, shape (n,), bool: in metres and newtons, where the others
+            are in radians and newton metres.
         link_names: names of all links, depth first.
         root_link: name of the link whose frame is {1}.
         tip_link: name of the link that ``tip_wrench`` acts on.
@@ -49,12 +52,15 @@ class RobotModel:
         friction: dry friction of the joints, shape (n,) [N m or N].
         description: all links and joints as they were read.
         tree: the bodies that are left when fixed joints are merged.
+        hydrodynamics: the fluid around it; None in the dry.
     """
 
+    hydrodynamics: Any = None
     name: str
     n: int
     b: int
     joint_names: tuple[str, ...]
+    prismatic: NDArray[np.bool_]
     link_names: tuple[str, ...]
     root_link: str
     tip_link: str
@@ -96,6 +102,7 @@ class RobotModel:
             n=n,
             b=b,
             joint_names=tuple(j.name for j in tree.drivers),
+            prismatic=_frozen(np.array([j.kind == "prismatic" for j in tree.drivers], dtype=bool)),
             link_names=description.link_names,
             root_link=description.root,
             tip_link=tip,
@@ -120,6 +127,22 @@ class RobotModel:
         """Spatial inertia of every body in its own frame, base first, shape (nj + 1, 6, 6)."""
         # writeable, as the packed model: kernels do not take read-only arrays
         return np.array([inertia.matrix for inertia in self.tree.inertias])
+
+    def fluid_forces(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+        """What a fluid does to base and joints beyond its added mass, which the matrices have.
+
+        Drag, buoyancy and, with added mass, the current; zero in the dry.
+
+        Args:
+            g: pose of the base in the world, shape (4, 4); only its rotation matters.
+            q: shape (n,).
+            V: base velocity in {1}, shape (b,).
+            qd: joint velocities, shape (n,).
+
+        Returns:
+            F in {1}, shape (b,), and tau, shape (n,).
+        """
+        return np.zeros(self.b), np.zeros(self.n)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a robot does not change."""
@@ -223,6 +246,6 @@ def vector(name: str, value: Any, size: int) -> Array:
     return out
 
 
-def _frozen(array: Array) -> Array:
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array

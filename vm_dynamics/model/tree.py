@@ -16,7 +16,7 @@ from vm_dynamics.model.inertia import Inertia, combine
 from vm_dynamics.model.spec import Description, Joint
 
 # Rounding of the kernels, which sum m d^2 about the base before they subtract it again.
-ROUNDING = 1e-14
+INERTIA_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _rounding(tree: Tree) -> Array:
         sums[body.parent] += sums[k]
         drive = body.joint.drive
         out[index[drive.driver]] += drive.multiplier**2 * sums[k]
-    return ROUNDING * out
+    return INERTIA_ROUNDING * out
 
 
 def require_inertia(tree: Tree, group: DisplacementGroup, mass_matrix: Array) -> None:

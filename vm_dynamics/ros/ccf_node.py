@@ -3,36 +3,36 @@
 
 The map is centred on the present shape, or on a fixed one, and made anew when the shape has moved
 by more than ``threshold``. With it come a gait, drawn over the map, and the displacement of the
-base that one round of it gives.
+base that one round of it gives. What stays valid is sent again from time to time with a new stamp:
+a viewer drops what is older than its memory of tf. A robot with fewer than two joints has no map.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped
 from sensor_msgs.msg import PointCloud2, PointField
 from visualization_msgs.msg import Marker
 
-from vm_dynamics.dynamics._entry import EntryPoint, entries_of
 from vm_dynamics.errors import DimensionError, ParameterError, UnknownNameError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.locomotion import CurvatureMap, Gait, ccf_map, curvature_atlas, gait_displacement
-from vm_dynamics.locomotion.planes import LimitsWarning
+from vm_dynamics.locomotion.planes import MAP_FRAMES, LimitsWarning
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.diagnostics import OK, WARN
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.messages import fill_pose, to_stamp
-from vm_dynamics.ros.node import LATCHED, run
+from vm_dynamics.ros.node import LATCHED
 from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
 
-FRAMES = ("virtual_chassis", "centroidal", "base", "center")
 GAIT_POINTS = 100
+RESTAMP_PERIOD = 1_000_000_000  # [ns] after which what is still valid gets a new stamp
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class CcfParameters(RobotParameters):
         0.5, "how far the map goes from its centre", unit="rad or m", minimum=1e-6, maximum=100.0
     )
     size: int = parameter(30, "points along each side", minimum=2, maximum=2000)
-    frame: str = parameter("virtual_chassis", "frame of the components", choices=FRAMES)
+    frame: str = parameter("virtual_chassis", "frame of the components", choices=MAP_FRAMES)
     center: tuple[float, ...] = parameter(
         (), "centre of the map, a number for each joint; if empty, the present shape", of=float
     )
@@ -66,7 +66,7 @@ class CcfParameters(RobotParameters):
 
 
 class CcfNode(RobotNode):
-    """See the module."""
+    """Lifecycle node that publishes the curvature map, a gait and its displacement."""
 
     PARAMETERS = CcfParameters
 
@@ -75,12 +75,10 @@ class CcfNode(RobotNode):
         super().__init__("ccf_node")
         self._centre: Array | None = None
         self._next = 0
+        self._again = 0
         self._maps = 0
+        self._sent: list[tuple[Any, Any]] = []  # publishers and what they sent last
         self._joints: tuple[str, str] | None = None
-
-    def kernels(self) -> Iterable[EntryPoint]:
-        """Those of the maps."""
-        return entries_of("vm_dynamics.locomotion")
 
     def start(self) -> None:
         """Latched, so that a viewer that comes late sees the last map."""
@@ -88,8 +86,8 @@ class CcfNode(RobotNode):
         self._gait = self.publisher(Marker, "~/gait", LATCHED)
         self._displacement = self.publisher(PoseStamped, "~/displacement", LATCHED)
 
-    def check(self, robot: Robot, parameters: CcfParameters) -> None:
-        """A map must be to be had."""
+    def prepare(self, robot: Robot, parameters: CcfParameters) -> None:
+        """Make a small map and go round its gait, so that all is compiled, or refused."""
         p = parameters
         if p.center and len(p.center) != robot.n:
             raise DimensionError(
@@ -97,15 +95,19 @@ class CcfNode(RobotNode):
             )
         if p.joints and len(p.joints) != 2:
             raise ParameterError(f"parameter joints: got {list(p.joints)}, expected two or none")
+        if not _has_map(robot, p):
+            return
         small = _map_of(robot, p, np.zeros(robot.n), _pair(robot, p, np.zeros(robot.n)), size=2)
         if p.component and p.component not in small.components:
             raise UnknownNameError("component", p.component, small.components)
+        gait_displacement(robot, Gait.circle(small.plane, 0.1), tolerance=1e-8)
+        fill_pose(PoseStamped().pose, np.eye(4))
 
-    def use_robot(self, robot: Robot) -> None:
+    def use_robot(self, robot: Robot, prepared: None) -> None:
         """Begin anew."""
         self._centre = self._joints = None
 
-    def retune(self, before: CcfParameters) -> None:
+    def retune(self, prepared: None, before: CcfParameters) -> None:
         """The next joint state makes a new map."""
         self._centre = self._joints = None
 
@@ -116,47 +118,59 @@ class CcfNode(RobotNode):
     def on_joints(self, sample: JointSample) -> None:
         """A new map if the shape has moved enough."""
         p, robot = self.parameters, self.robot
-        if robot is None or (sample.nanos < self._next and not sample.restarted):
+        if robot is None or not _has_map(robot, p):
+            return
+        if sample.nanos < self._next and not sample.restarted:
             return
         centre = np.array(p.center) if p.center else sample.q
-        if self._centre is not None and abs(centre - self._centre).max() <= p.threshold:
+        if self._centre is None or abs(centre - self._centre).max() > p.threshold:
+            self._centre = centre.copy()
+            self._next = sample.nanos + int(1e9 / p.rate)
+            self._joints = _pair(robot, p, centre)
+            self._sent = self._messages(robot, _map_of(robot, p, centre, self._joints))
+            self._maps += 1
+        elif sample.nanos < self._again and not sample.restarted:
             return
-        self._centre = centre.copy()
-        self._next = sample.nanos + int(1e9 / p.rate)
-        self._joints = _pair(robot, p, centre)
-        self._publish(robot, _map_of(robot, p, centre, self._joints), sample.nanos)
-        self._maps += 1
+        self._again = sample.nanos + RESTAMP_PERIOD
+        for publisher, message in self._sent:
+            message.header.stamp = to_stamp(sample.nanos)
+            message.header.frame_id = p.frame_of(robot.root_link)
+            publisher.publish(message)
 
-    def _publish(self, robot: Robot, ccf: CurvatureMap, nanos: int) -> None:
-        p, stamp = self.parameters, to_stamp(nanos)
+    def _messages(self, robot: Robot, ccf: CurvatureMap) -> list[tuple[Any, Any]]:
+        """Publishers, and what of a map they are to send."""
+        p = self.parameters
         shown = _shown(ccf, p.component)
         cloud = _cloud(ccf, shown, p.z_scale)
-        cloud.header.stamp = stamp
-        cloud.header.frame_id = robot.root_link
-        self._map.publish(cloud)
         if p.gait_radius <= 0.0:
-            return
+            return [(self._map, cloud)]
         gait = Gait.circle(ccf.plane, p.gait_radius)
-        marker = _marker(gait, ccf, shown, p.z_scale)
-        marker.header = cloud.header
-        self._gait.publish(marker)
-        message = PoseStamped(header=cloud.header)
-        fill_pose(message.pose, gait_displacement(robot, gait, tolerance=1e-8).pose)
-        self._displacement.publish(message)
+        displacement = PoseStamped()
+        fill_pose(displacement.pose, gait_displacement(robot, gait, tolerance=1e-8).pose)
+        return [
+            (self._map, cloud),
+            (self._gait, _marker(gait, ccf, shown, p.z_scale)),
+            (self._displacement, displacement),
+        ]
 
     def describe(self) -> tuple[bytes, str, dict[str, str]]:
         """Which joints, how many maps."""
+        if self.robot is not None and not _has_map(self.robot, self.parameters):
+            return WARN, f"no map: it needs two joints, the robot has {self.robot.n}", {}
         if self._joints is None:
             return WARN, "waiting for joints", {}
         return OK, "mapping", {"joints": ", ".join(self._joints), "maps": str(self._maps)}
+
+
+def _has_map(robot: Robot, p: CcfParameters) -> bool:
+    """Whether there is a plane of shapes, or joints were asked for that must be there."""
+    return robot.n >= 2 or bool(p.joints)
 
 
 def _pair(robot: Robot, p: CcfParameters, q: Array) -> tuple[str, str]:
     """The joints of the map."""
     if p.joints:
         return p.joints[0], p.joints[1]
-    if robot.n < 2:
-        raise ParameterError(f"a map needs two joints, the robot has {robot.n}")
     best = curvature_atlas(robot, q).ranked(count=1)[0]
     return best.first, best.second
 

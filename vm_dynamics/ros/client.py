@@ -22,7 +22,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import deserialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, String
@@ -33,25 +33,31 @@ from vm_dynamics.errors import VmDynamicsError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.ros.messages import fill_pose, nanoseconds, pose_matrix, to_stamp, twist_vector
 from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
-from vm_dynamics.ros.recording import Recording
-from vm_dynamics.ros.spinning import Topics, spin
+from vm_dynamics.ros.recording import Recording, type_name
+from vm_dynamics.ros.spinning import Topics, drain
 
-# What is recorded, where it is published.
-RECORDED: dict[str, type] = {
-    "joint_states": JointState,
-    "pose": PoseStamped,
-    "ground_truth/odom": Odometry,
-    "observer_node/odom": Odometry,
-    "observer_node/locked_velocity": TwistStamped,
-    "compensator_node/torques": JointState,
-    "compensator_node/thrusts": Float64MultiArray,
-    "dynamics_node/mass_matrix": Float64MultiArray,
-    "ccf_node/map": PointCloud2,
-    "ccf_node/gait": Marker,
-    "/diagnostics": DiagnosticArray,
+# What is recorded, where it is published, and how it is listened to. The clock comes first: what
+# has come at the same time has its time.
+RECORDED: dict[str, tuple[type, QoSProfile]] = {
+    "/clock": (Clock, SENSOR),
+    "robot_description": (String, LATCHED),
+    "joint_states": (JointState, SENSOR),
+    "pose": (PoseStamped, SENSOR),
+    "ground_truth/odom": (Odometry, SENSOR),
+    "observer_node/odom": (Odometry, SENSOR),
+    "observer_node/locked_velocity": (TwistStamped, SENSOR),
+    "compensator_node/commands": (Float64MultiArray, SENSOR),
+    "compensator_node/torques": (JointState, SENSOR),
+    "compensator_node/thrusts": (Float64MultiArray, SENSOR),
+    "dynamics_node/mass_matrix": (Float64MultiArray, SENSOR),
+    "ccf_node/map": (PointCloud2, LATCHED),
+    "ccf_node/gait": (Marker, LATCHED),
+    "ccf_node/displacement": (PoseStamped, LATCHED),
+    "/diagnostics": (DiagnosticArray, COMMAND),
 }
-PATIENCE = 20.0  # [s] for the answer of a service
-AGAIN = 3.0  # [s] without an answer, after which it is taken for lost
+SERVICE_TIMEOUT = 20.0  # [s] for the answer of a service
+SERVICE_RETRY = 3.0  # [s] without an answer, after which it is taken for lost
+ANSWER_POLL_PERIOD = 0.005  # [s] at most between two looks at the answers of services
 
 
 class ServiceError(VmDynamicsError):
@@ -64,7 +70,7 @@ def ask(
     name: str,
     request: Any,
     wait: Callable[[Callable[[], bool], float], None],
-    patience: float = PATIENCE,
+    patience: float = SERVICE_TIMEOUT,
 ) -> Any:
     """Answer of a service that may be asked twice.
 
@@ -95,7 +101,7 @@ def ask(
             if (now := time.monotonic()) > end:
                 raise ServiceError(f"{name}: no answer after {patience:g} s")
             asked.append(client.call_async(request))
-            wait(answered, min(now + AGAIN, end))
+            wait(answered, min(now + SERVICE_RETRY, end))
         return next(future for future in asked if future.done()).result()
     finally:
         node.destroy_client(client)
@@ -124,12 +130,11 @@ class Client:
         self._node = Node(name, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        self._topics = Topics(self._context)
-        self._subscribe(Clock, "/clock", self._on_clock, SENSOR)
+        self._topics = Topics()
+        self._handlers["/clock"] = self._on_clock
         self._handlers["/diagnostics"] = self._on_diagnostics
-        for topic, kind in RECORDED.items():
-            self._subscribe_raw(kind, topic, COMMAND if topic == "/diagnostics" else SENSOR)
-        self._subscribe_raw(String, "robot_description", LATCHED)
+        for topic, (kind, qos) in RECORDED.items():
+            self._subscribe(kind, topic, qos)
 
     def close(self) -> None:
         """Leave."""
@@ -173,30 +178,20 @@ class Client:
 
         self._handlers[topic] = heard
 
-    def _subscribe(self, kind: type, topic: str, handle: Any, qos: QoSProfile) -> None:
-        out = self._node.create_subscription(
-            kind, topic, handle, qos, callback_group=self._topics.group
-        )
-        self._topics.add(out, kind, handle, most=qos.depth)
-
-    def _subscribe_raw(self, kind: Any, topic: str, qos: QoSProfile) -> None:
-        whole = kind.__module__.split(".")[0] + "/msg/" + kind.__name__
-        kept = qos is LATCHED
+    def _subscribe(self, kind: type, topic: str, qos: QoSProfile) -> None:
+        whole, name = type_name(kind), _absolute(topic)
 
         def heard(raw: bytes) -> None:
-            self._record(topic, whole, raw, kept)
+            # before it is recorded: a tick of the clock has its own time
             if topic in self._handlers:
                 self._handlers[topic](deserialize_message(raw, kind))
+            if self._recording is not None:
+                self._recording.write(name, whole, self.nanos, raw, kept=qos is LATCHED)
 
         out = self._node.create_subscription(
             kind, topic, heard, qos, callback_group=self._topics.group, raw=True
         )
         self._topics.add(out, kind, heard, most=qos.depth, raw=True)
-
-    def _record(self, topic: str, kind: str, raw: bytes, kept: bool = False) -> None:
-        if self._recording is not None:
-            full = topic if topic.startswith("/") else f"/{topic}"
-            self._recording.write(full, kind, self.nanos, raw, kept=kept)
 
     def _on_clock(self, message: Clock) -> None:
         self.nanos = nanoseconds(message.clock)
@@ -226,8 +221,8 @@ class Client:
         if topic not in self._publishers:
             self._publishers[topic] = self._node.create_publisher(kind, topic, COMMAND)
         self._publishers[topic].publish(message)
-        whole = kind.__module__.split(".")[0] + "/msg/" + kind.__name__
-        self._record(topic, whole, bytes(serialize_message(message)))
+        if self._recording is not None:
+            self._recording.write_message(_absolute(topic), self.nanos, message)
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -251,13 +246,9 @@ class Client:
 
     def spin_until(self, condition: Callable[[], bool], end: float = math.inf) -> None:
         """Hear until a condition holds, or a time of the steady clock [s] is reached."""
-        spin(
-            self._executor,
-            self._topics,
-            lambda: self.interrupted or condition() or time.monotonic() > end,
-            lambda: math.inf,
-            _raise,
-        )
+        while not (self.interrupted or condition() or time.monotonic() > end):
+            self._topics.wait(ANSWER_POLL_PERIOD, self._context)
+            drain(self._executor)
         if self.interrupted:
             raise KeyboardInterrupt
 
@@ -266,8 +257,8 @@ class Client:
         self.spin_until(lambda: False, time.monotonic() + seconds)
 
 
-def _raise(error: Exception) -> None:
-    raise error
+def _absolute(topic: str) -> str:
+    return topic if topic.startswith("/") else f"/{topic}"
 
 
 def alone(environment: dict[str, str], domain: int) -> dict[str, str]:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
-_LEVELS = {OK: 0, WARN: 1, ERROR: 2}
-QUIET = 2.0  # [s] between log lines of one kind of trouble
+LOG_PERIOD = 2.0  # [s] between log lines of one kind of trouble
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Health:
     def __init__(self, node: Node) -> None:
         """Report for a node."""
         self._node = node
+        self._lock = threading.Lock()  # a watchdog reports from a thread of its own
         self.counts: dict[str, int] = {}
         self._inputs: dict[str, Input] = {}
         self._logged: dict[str, float] = {}
@@ -66,10 +68,13 @@ class Health:
 
     def trouble(self, kind: str, message: str) -> None:
         """Count something wrong, and say so, but not too often."""
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        now = time.monotonic()
-        if now - self._logged.get(kind, -QUIET) >= QUIET:
-            self._logged[kind] = now
+        with self._lock:
+            self.counts = {**self.counts, kind: self.counts.get(kind, 0) + 1}
+            now = time.monotonic()
+            told = now - self._logged.get(kind, -LOG_PERIOD) < LOG_PERIOD
+            if not told:
+                self._logged[kind] = now
+        if not told:
             self._node.get_logger().warning(f"{message} (so far {self.counts[kind]})")
 
     def cycle(self, start: float) -> None:
@@ -79,7 +84,9 @@ class Health:
         self._busy += spent
         self._longest = max(self._longest, spent)
 
-    def report(self, state: str, level: bytes, message: str, extra: dict[str, str]) -> None:
+    def report(
+        self, state: str, level: bytes, message: str, extra: dict[str, str], stamp: Any
+    ) -> None:
         """Publish, and begin to count anew.
 
         Args:
@@ -87,6 +94,7 @@ class Health:
             level: OK, WARN or ERROR.
             message: one line for the operator.
             extra: what the node itself has to say.
+            stamp: time of the report.
         """
         now = time.monotonic()
         span = max(now - self._since, 1e-9)
@@ -111,11 +119,6 @@ class Health:
             values=[KeyValue(key=key, value=value) for key, value in values.items()],
         )
         array = DiagnosticArray(status=[status])
-        array.header.stamp = self._node.get_clock().now().to_msg()
+        array.header.stamp = stamp
         self._publisher.publish(array)
         self._since, self._cycles, self._busy, self._longest = now, 0, 0.0, 0.0
-
-
-def worst(*levels: bytes) -> bytes:
-    """The most severe of some levels."""
-    return max(levels, key=_LEVELS.__getitem__)

@@ -9,7 +9,6 @@ travel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,16 +16,15 @@ import numpy as np
 from geometry_msgs.msg import PointStamped, TwistWithCovarianceStamped
 from std_msgs.msg import Float64MultiArray
 
-from vm_dynamics.dynamics import _coriolis_kernels, _kernels, _reduced_kernels
-from vm_dynamics.dynamics._entry import EntryPoint
 from vm_dynamics.errors import NonFiniteError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.matrices import Encoder, base_names
 from vm_dynamics.ros.messages import to_stamp, twist_vector
-from vm_dynamics.ros.node import COMMAND, SENSOR, run
+from vm_dynamics.ros.node import COMMAND, SENSOR
 from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
 
 MATRICES = (
@@ -54,7 +52,7 @@ class DynamicsParameters(RobotParameters):
 
 
 class DynamicsNode(RobotNode):
-    """See the module."""
+    """Lifecycle node that publishes the robot's matrices, those that somebody listens to."""
 
     PARAMETERS = DynamicsParameters
 
@@ -66,17 +64,6 @@ class DynamicsNode(RobotNode):
         self._next = 0
         self._V = np.zeros(6)
 
-    def kernels(self) -> Iterable[EntryPoint]:
-        """All that compute a matrix."""
-        return (
-            _kernels.mass_matrix,
-            _kernels.connection,
-            _kernels.mass_and_connection,
-            _coriolis_kernels.hamel,
-            _coriolis_kernels.composite_motion,
-            _reduced_kernels.curvature,
-        )
-
     def start(self) -> None:
         """A publisher for each matrix; the velocity of the base, where someone observes it."""
         for name in MATRICES:
@@ -84,9 +71,18 @@ class DynamicsNode(RobotNode):
         self._outputs["com"] = self.publisher(PointStamped, "~/com", COMMAND)
         self.listen(TwistWithCovarianceStamped, "base_twist", self._on_twist, SENSOR)
 
-    def use_robot(self, robot: Robot) -> None:
+    def prepare(self, robot: Robot, parameters: DynamicsParameters) -> None:
+        """Compute everything once, whatever is wanted together."""
+        V, still = np.zeros(robot.b), np.zeros(robot.n)
+        sample = JointSample(0, still, still, False)
+        for wanted in (*({name} for name in MATRICES), set(MATRICES)):
+            _values(robot, sample, V, wanted, parameters.frame)
+        robot.center_of_mass(still)
+
+    def use_robot(self, robot: Robot, prepared: None) -> None:
         """Lay out the messages."""
         base, joints = base_names(robot.base_group), robot.joint_names
+        root = self.parameters.frame_of(robot.root_link)
         both = (*base, *joints)
         names = {
             "mass_matrix": (both, both),
@@ -96,11 +92,9 @@ class DynamicsNode(RobotNode):
             "coriolis": (both, both),
             "curvature": (base, joints, joints),
         }
-        self._encoders = {
-            name: Encoder(name, robot.root_link, along) for name, along in names.items()
-        }
+        self._encoders = {name: Encoder(name, root, along) for name, along in names.items()}
         self._com = PointStamped()
-        self._com.header.frame_id = robot.root_link
+        self._com.header.frame_id = root
         self._V = np.zeros(robot.b)
 
     def _on_twist(self, message: TwistWithCovarianceStamped) -> None:

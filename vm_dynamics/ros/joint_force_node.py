@@ -8,6 +8,7 @@ nobody sends any more. So zeros are sent when commands stop, are malformed, or t
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 from std_msgs.msg import Float64, Float64MultiArray
 
 from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
-from vm_dynamics.gazebo import force_topic
 from vm_dynamics.ros.diagnostics import OK, WARN
-from vm_dynamics.ros.node import COMMAND, VmNode, run
+from vm_dynamics.ros.gazebo import force_topic
+from vm_dynamics.ros.node import COMMAND, VmNode
 from vm_dynamics.ros.parameters import NodeParameters, parameter
+from vm_dynamics.ros.process import run
+from vm_dynamics.ros.watchdog import Watchdog, timeout_parameter
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,11 @@ class JointForceParameters(NodeParameters):
     joints: tuple[str, ...] = parameter(
         (), "joints in the order of the commands; at least one", read_only=True
     )
-    timeout: float = parameter(
-        0.1, "time without commands after which forces are zero", unit="s", minimum=1e-3
-    )
+    timeout: float = timeout_parameter("time without commands after which forces are zero")
 
 
 class JointForceNode(VmNode):
-    """See the module."""
+    """Lifecycle node that hands each joint its force, and zeros when commands stop."""
 
     PARAMETERS = JointForceParameters
 
@@ -42,8 +43,11 @@ class JointForceNode(VmNode):
         """Name the node."""
         super().__init__("joint_force_node")
         self._outputs: list[Any] = []
+        self._watchdog: Watchdog | None = None
+        self._sending = threading.Lock()  # between commands and the watchdog
         self._last = -math.inf  # when the last good command came, steady clock [s]
         self._stopped = True
+        self._open = False
 
     def start(self) -> None:
         """A publisher for each joint, the commands, the watchdog."""
@@ -51,9 +55,11 @@ class JointForceNode(VmNode):
         topics = [force_topic(joint) for joint in joints]
         if not joints or len(set(topics)) != len(topics):
             raise ParameterError(f"parameter joints: got {list(joints)}, expected different names")
-        self._outputs = [self.publisher(Float64, topic, COMMAND) for topic in topics]
-        self.listen(Float64MultiArray, "commands", self._on_commands, COMMAND)
-        self.every(0.25 * self.parameters.timeout, self._watch)
+        self._outputs = [self.publisher(Float64, topic, COMMAND, sole=True) for topic in topics]
+        self.listen(Float64MultiArray, "commands", self._on_commands, COMMAND, sole=True)
+        self._watchdog = Watchdog(
+            self._watch, lambda: self.parameters.timeout, self.get_logger().error
+        )
 
     def _on_commands(self, message: Float64MultiArray) -> None:
         if not self.is_active:
@@ -66,9 +72,12 @@ class JointForceNode(VmNode):
             self._stop()
             raise NonFiniteError(f"commands: NaN or infinity: {list(message.data)}")
         start = time.perf_counter()
-        for output, force in zip(self._outputs, message.data, strict=True):
-            output.publish(Float64(data=force))
-        self._last, self._stopped = time.monotonic(), False
+        with self._sending:
+            if not self._open:  # it ended meanwhile, in another thread
+                return
+            for output, force in zip(self._outputs, message.data, strict=True):
+                output.publish(Float64(data=force))
+            self._last, self._stopped = time.monotonic(), False
         self.health.cycle(start)
 
     def _watch(self) -> None:
@@ -80,16 +89,19 @@ class JointForceNode(VmNode):
         self._stop()
 
     def _stop(self) -> None:
-        self._last, self._stopped = -math.inf, True
-        for output in self._outputs:
-            output.publish(Float64(data=0.0))
+        with self._sending:
+            self._last, self._stopped = -math.inf, True
+            for output in self._outputs:
+                output.publish(Float64(data=0.0))
 
     def begin(self) -> None:
         """Nothing of before counts."""
+        self._open = True
         self._stop()
 
     def end(self) -> None:
         """Zeros, whatever was before."""
+        self._open = False
         self._stop()
         self.delivered(*self._outputs)
 
@@ -100,9 +112,11 @@ class JointForceNode(VmNode):
             return WARN, "forces zero: waiting for commands", values
         return OK, "forces on", values
 
-    def _release(self) -> bool:
-        self._outputs = []
-        return super()._release()
+    def forget(self) -> None:
+        """No outputs, no watchdog."""
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        self._watchdog, self._outputs = None, []
 
 
 def main(args: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from vm_dynamics.model.robot_model import RobotModel
 from vm_dynamics.ros.messages import nanoseconds
 
 # A clock that jumps back by more than this was set anew, as by the reset of a simulation.
-RESTART = 1_000_000_000  # [ns]
+CLOCK_RESET_JUMP = 1_000_000_000  # [ns]
 
 
 class JointSample(NamedTuple):
@@ -116,7 +116,7 @@ class JointReader:
         last = self._last
         if last is None or nanos > last.nanos:
             return nanos, False
-        if nanos < last.nanos - RESTART:
+        if nanos < last.nanos - CLOCK_RESET_JUMP:
             return nanos, True
         kind = "repeated stamps" if nanos == last.nanos else "time backwards"
         raise JointInputError(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrices as Float64MultiArray: names of rows and columns, frame and stamp travel in the labels.
 
-``dim[0].label = "mass_matrix;stamp=<sec>.<9 digits>;frame=<root link>;rows=<names>"`` and
+``dim[0].label = "mass_matrix;stamp=<sec>.<9 digits>;frame=<root frame>;rows=<names>"`` and
 ``dim[1].label = "cols=<names>"``, names separated by commas; further dimensions have
 ``names=<names>``. :func:`decode` is the example for subscribers.
 """
@@ -28,7 +28,7 @@ class Matrix(NamedTuple):
     Attributes:
         name: which one, as ``mass_matrix``.
         stamp: of the joint state it was computed from [ns].
-        frame: the root link, whose frame is {1}.
+        frame: that of the root link, which is {1}, with its prefix.
         names: names along each dimension.
         values: the numbers.
     """

@@ -16,16 +16,10 @@ from geometry_msgs.msg import Pose, Twist, Wrench
 
 from vm_dynamics.errors import NonFiniteError, NotInGroupError
 from vm_dynamics.lie import DisplacementGroup
-from vm_dynamics.lie._kernels import quaternion
-from vm_dynamics.lie.se3 import Array, adjoint
+from vm_dynamics.lie.se3 import Array, adjoint, quaternion
 
 # A unit quaternion in single precision is off by 1e-7; one that was averaged, by a percent.
 NORM_TOLERANCE = 0.02
-
-
-def seconds(stamp: Time) -> float:
-    """A stamp as seconds."""
-    return stamp.sec + 1e-9 * stamp.nanosec
 
 
 def nanoseconds(stamp: Time) -> int:
@@ -129,11 +123,6 @@ def world_covariance(covariance: Array, g: Array, group: DisplacementGroup) -> A
 def twist_of_group(group: DisplacementGroup, V: Array) -> Array:
     """Twist [v; w], shape (6,), of group coordinates, shape (b,)."""
     return group.iota @ V
-
-
-def momentum_of_group(group: DisplacementGroup, h: Array) -> Array:
-    """Momentum [h_v; h_w], shape (6,), of group coordinates; zero where the group cannot move."""
-    return group.iota_pinv.T @ h
 
 
 def wrench_to_group(group: DisplacementGroup, wrench: Array, g_1f: Array | None = None) -> Array:

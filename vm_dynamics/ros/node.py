@@ -1,40 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all nodes share: life cycle, parameters, topics, diagnostics, a clean end.
 
-A node activates itself unless ``autostart`` is false. It compiles its kernels when it is
-configured, so no control cycle ever waits for a compiler.
+A node activates itself unless ``autostart`` is false. Messages are handled in the main thread,
+with ``lock`` held; services, parameters and descriptions in another one (see
+:mod:`vm_dynamics.ros.spinning`), which builds and compiles what it has to without the lock, and
+takes it only to put the result in place. So no control cycle ever waits for a compiler.
 """
 
 from __future__ import annotations
 
 import math
-import signal
-import sys
+import threading
+import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from types import FrameType
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import rclpy
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
 from rclpy.duration import Duration
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
+from rosgraph_msgs.msg import Clock
 
-from vm_dynamics.dynamics._entry import EntryPoint
 from vm_dynamics.errors import VmDynamicsError
-from vm_dynamics.ros.diagnostics import ERROR, OK, Health
+from vm_dynamics.ros.diagnostics import ERROR, OK, WARN, Health
 from vm_dynamics.ros.parameters import NodeParameters
-from vm_dynamics.ros.spinning import Topics, spin
+from vm_dynamics.ros.publishers import SolePublishers
+from vm_dynamics.ros.spinning import Topics
 
-ACKNOWLEDGED = 0.2  # [s] for the last zeros to arrive, before those who listen to them are gone
+# For the last zeros to arrive, before those who listen to them are gone.
+LAST_COMMAND_TIMEOUT = 0.2  # [s]
 RCLError = rclpy_implementation.RCLError
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
@@ -44,6 +42,8 @@ LATCHED = QoSProfile(
 # Sensor data, with room for a hiccup of the scheduler: at 1 kHz, what is not older than 0.1 s.
 SENSOR = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+INPUT_TIMEOUT = 2.0  # [s] without a message, after which a node that needs the topic is not well
+LEVELS = {"unconfigured": WARN, "inactive": WARN, "finalized": ERROR}  # of nodes that do nothing
 
 
 class VmNode(LifecycleNode):
@@ -55,6 +55,8 @@ class VmNode(LifecycleNode):
         health: counts and times for diagnostics.
         is_active: whether output is allowed.
         topics: the subscriptions of :meth:`listen`.
+        sole: who else publishes what only one should.
+        lock: held while a message is handled and while anything that messages touch is replaced.
     """
 
     PARAMETERS: ClassVar[type[NodeParameters]] = NodeParameters
@@ -62,33 +64,33 @@ class VmNode(LifecycleNode):
 
     def __init__(self, name: str) -> None:
         """Declare the parameters; all else waits for the life cycle."""
+        self.lock = threading.RLock()
+        self.topics = Topics()  # before rclpy, which may listen to a clock at once
+        self.sole = SolePublishers(self)
         super().__init__(name)
         self.parameters = self.PARAMETERS.declare(self)
-        self.topics = Topics(self.context)
         self.health = Health(self)
         self.is_active = False
         self._entities: list[tuple[Callable[[Any], Any], Any]] = []
+        self._needed: list[str] = []
+        self._next_report = self._next_work = 0.0
         self._refuse_wrong_transitions()
         self.add_on_set_parameters_callback(self._on_set_parameters)
         self.add_post_set_parameters_callback(self._after_set_parameters)
-        period = 1.0 / self.parameters.diagnostics_rate
-        # by the steady clock: a simulation that stands still is worth a report too
-        self._report_timer = self.create_timer(period, self._report, clock=_steady())
 
     # -- what a node adds -------------------------------------------------------------------------
-
-    def kernels(self) -> Iterable[EntryPoint]:
-        """Kernels to compile before the node is configured."""
-        return ()
 
     def start(self) -> None:
         """Create publishers and subscriptions, with :meth:`listen`, :meth:`publisher`."""
 
     def accept(self, changed: Any, names: set[str]) -> None:
-        """Refuse parameters that do not fit, with a VmDynamicsError; ``names`` are asked for."""
+        """Refuse parameters that do not fit, with a VmDynamicsError; ``names`` are asked for.
+
+        What they need is built and compiled here, without the lock.
+        """
 
     def use_parameters(self, before: Any) -> None:
-        """Parameters have changed from ``before``."""
+        """Parameters have changed from ``before``; called with the lock."""
 
     def work(self) -> float:
         """Do what is due, between messages; returns when to be called again, steady clock [s]."""
@@ -99,6 +101,9 @@ class VmNode(LifecycleNode):
 
     def end(self) -> None:
         """The node is active no more, or is about to end: leave a safe output."""
+
+    def forget(self) -> None:
+        """The node is cleaned up: nothing of before counts."""
 
     def describe(self) -> tuple[bytes, str, dict[str, str]]:
         """Level, message and values for diagnostics, beyond what all nodes report."""
@@ -114,6 +119,8 @@ class VmNode(LifecycleNode):
         qos: QoSProfile,
         *,
         last: bool = False,
+        needed: bool = False,
+        sole: bool = False,
     ) -> Any:
         """Subscribe until the node is cleaned up; a callback's exception is logged, not fatal.
 
@@ -123,47 +130,77 @@ class VmNode(LifecycleNode):
             callback: called with each message.
             qos: quality of service.
             last: whether it comes after all others when several topics have messages.
+            needed: whether the node is not well without it.
+            sole: whether more than one publisher of it is a mistake.
         """
 
         def heard(message: Any) -> None:
             self.health.heard(topic)
-            self._guarded(topic, callback, message)
+            with self.lock:
+                self._guarded(topic, callback, message)
 
         out = self.create_subscription(kind, topic, heard, qos, callback_group=self.topics.group)
         self.topics.add(out, kind, heard, most=qos.depth, last=last)
-        self._entities.append((self._end_subscription, out))
+        self._entities.append((self.destroy_subscription, out))
+        if needed:
+            self._needed.append(topic)
+        if sole:
+            self.sole.watch(topic, out)
         return out
 
     def ignore(self, subscription: Any) -> None:
         """End a subscription of :meth:`listen`."""
         self._entities = [item for item in self._entities if item[1] is not subscription]
-        self._end_subscription(subscription)
-
-    def _end_subscription(self, subscription: Any) -> None:
-        self.topics.remove(subscription)
         self.destroy_subscription(subscription)
 
-    def publisher(self, kind: type, topic: str, qos: QoSProfile) -> Any:
-        """Publisher until the node is cleaned up."""
-        out = self.create_publisher(kind, topic, qos)
-        self._entities.append((self.destroy_publisher, out))
+    def create_subscription(
+        self, msg_type: Any, topic: str, callback: Any, qos_profile: Any, **options: Any
+    ) -> Any:
+        """As rclpy's, but a simulated clock comes with the data, not with the services.
+
+        It ticks with every joint state, and a whole wait set for each tick is far too much.
+        """
+        if msg_type is not Clock or "callback_group" in options:
+            return super().create_subscription(msg_type, topic, callback, qos_profile, **options)
+        out = super().create_subscription(
+            msg_type, topic, callback, qos_profile, callback_group=self.topics.group, **options
+        )
+        self.topics.add(out, msg_type, callback, most=1)
+        self.sole.watch(topic, out)
         return out
+
+    def destroy_subscription(self, subscription: Any) -> bool:
+        """As rclpy's, and nobody waits for it any more."""
+        self.topics.remove(subscription)
+        self.sole.forget(subscription)
+        return bool(super().destroy_subscription(subscription))
+
+    def publisher(self, kind: type, topic: str, qos: QoSProfile, *, sole: bool = False) -> Any:
+        """Publisher until the node is cleaned up.
+
+        Args:
+            kind: type of the messages.
+            topic: its name.
+            qos: quality of service.
+            sole: whether another publisher of it is a mistake.
+        """
+        out = self.create_publisher(kind, topic, qos)
+        self._entities.append((self._end_publisher, out))
+        if sole:
+            self.sole.watch(topic, out)
+        return out
+
+    def _end_publisher(self, publisher: Any) -> None:
+        self.sole.forget(publisher)
+        self.destroy_publisher(publisher)
 
     def delivered(self, *publishers: Any) -> None:
         """Wait a little until all that listen reliably have what was published."""
         for publisher in publishers:
-            publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGED))
-
-    def every(self, period: float, callback: Callable[[], None]) -> Any:
-        """Timer of the steady clock until the node is cleaned up [s]."""
-        out = self.create_timer(
-            period, lambda: self._guarded("timer", lambda _: callback(), None), clock=_steady()
-        )
-        self._entities.append((self.destroy_timer, out))
-        return out
+            publisher.wait_for_all_acked(Duration(seconds=LAST_COMMAND_TIMEOUT))
 
     def serve(self, kind: type, name: str, callback: Callable[[Any, Any], Any]) -> Any:
-        """Service until the node is cleaned up."""
+        """Service until the node is cleaned up; its callback has not got the lock."""
         out = self.create_service(kind, name, callback)
         self._entities.append((self.destroy_service, out))
         return out
@@ -200,28 +237,27 @@ class VmNode(LifecycleNode):
         return SetParametersResult(successful=True)
 
     def _after_set_parameters(self, asked: Sequence[Parameter]) -> None:
-        before = self.parameters
-        self.parameters = before.changed(asked)
-        if self._entities:
-            self.use_parameters(before)
+        with self.lock:
+            before = self.parameters
+            self.parameters = before.changed(asked)
+            if self._entities:
+                self.use_parameters(before)
 
     # -- life cycle -------------------------------------------------------------------------------
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Compile, create publishers and subscriptions."""
+        """Create publishers and subscriptions; build and compile what is known already."""
 
         def configure() -> bool:
             if self.configure():
                 return True
-            self._release()
+            self.release()
             return False
 
         return self._transition("configure", configure)
 
     def configure(self) -> bool:
         """Get ready; False if that failed, with the reason in the log."""
-        for kernel in self.kernels():
-            kernel.compile()
         self.start()
         return True
 
@@ -229,8 +265,9 @@ class VmNode(LifecycleNode):
         """Allow output."""
 
         def activate() -> bool:
-            self.begin()
-            self.is_active = True
+            with self.lock:
+                self.begin()
+                self.is_active = True
             self.get_logger().info("active")
             return True
 
@@ -238,9 +275,10 @@ class VmNode(LifecycleNode):
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Forbid output."""
-        return self._transition("deactivate", self._deactivate)
+        return self._transition("deactivate", self.make_safe)
 
-    def _deactivate(self) -> bool:
+    def make_safe(self) -> bool:
+        """Forbid output and leave a safe one; not with the lock, which a stuck callback has."""
         if self.is_active:
             self.is_active = False
             self.end()
@@ -248,20 +286,23 @@ class VmNode(LifecycleNode):
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Destroy publishers and subscriptions."""
-        return self._transition("clean up", self._release)
+        return self._transition("clean up", self.release)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """The same from any state, with a safe output first."""
-        return self._transition("shut down", lambda: self._deactivate() and self._release())
+        return self._transition("shut down", lambda: self.make_safe() and self.release())
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """After a failed transition: unconfigured, with nothing left."""
-        return self._transition("recover", lambda: self._deactivate() and self._release())
+        return self._transition("recover", lambda: self.make_safe() and self.release())
 
-    def _release(self) -> bool:
-        for destroy, entity in self._entities:
-            destroy(entity)
-        self._entities.clear()
+    def release(self) -> bool:
+        """Destroy what was created since the node was configured."""
+        with self.lock:
+            entities, self._entities, self._needed = self._entities, [], []
+            for destroy, entity in entities:
+                destroy(entity)
+            self.forget()
         return True
 
     def _refuse_wrong_transitions(self) -> None:
@@ -298,20 +339,49 @@ class VmNode(LifecycleNode):
         """State of the life cycle."""
         return str(self._state_machine.current_state[1])
 
-    # -- diagnostics ------------------------------------------------------------------------------
+    # -- what is due between messages -------------------------------------------------------------
 
-    def _report(self) -> None:
-        level, message = OK, self.state_label
-        extra: dict[str, str] = {}
+    def turn(self) -> float:
+        """Do what is due; returns when something is due again, steady clock [s]."""
+        now = time.monotonic()
+        if now >= self._next_work:
+            with self.lock:
+                self._next_work = self.work()
+        if now >= self._next_report:
+            self._next_report = now + 1.0 / self.parameters.diagnostics_rate
+            self.report()
+        if now >= self.sole.due:
+            self.sole.look()
+        return min(self._next_work, self._next_report, self.sole.due)
+
+    def report(self) -> None:
+        """Say on /diagnostics how the node is."""
+        state = self.state_label
+        level, message, extra = LEVELS.get(state, OK), state, dict[str, str]()
         if self.is_active:
             try:
-                level, message, extra = self.condition()
+                with self.lock:
+                    level, message, extra = self.condition()
             except Exception as error:
                 level, message = ERROR, f"cannot describe itself: {error}"
-        self.health.report(self.state_label, level, message, extra)
+        for topic, who in self.sole.conflicts.items():
+            extra[f"publishers of {topic}"] = who
+        others = self.sole.message
+        if extra and level in (OK, WARN) and others not in message:
+            # first: another warning may well be its consequence
+            level, message = WARN, others if level == OK else f"{others}; {message}"
+        self.health.report(state, level, message, extra, self.stamp())
+
+    def stamp(self) -> Any:
+        """Time of a report."""
+        return self.get_clock().now().to_msg()
 
     def condition(self) -> tuple[bytes, str, dict[str, str]]:
         """What an active node reports."""
+        for topic in self._needed:
+            if self.health.age(topic) > INPUT_TIMEOUT:
+                _, _, values = self.describe()
+                return WARN, f"no {topic}", values
         return self.describe()
 
     # -- start and end ----------------------------------------------------------------------------
@@ -327,66 +397,3 @@ class VmNode(LifecycleNode):
         if self.state_label in ("unconfigured", "inactive", "active"):
             self.trigger_shutdown()
         self.health.destroy()
-
-
-def _steady() -> Any:
-    return Clock(clock_type=ClockType.STEADY_TIME)
-
-
-def ending_signals() -> list[signal.Signals]:
-    """Signals that ask for the end: Ctrl-C, SIGTERM, and a terminal or connection that is gone.
-
-    A lost ssh connection would otherwise end a node without the zeros that an actuator waits for.
-    ``nohup`` is obeyed.
-    """
-    out = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        out.append(signal.SIGHUP)
-    return out
-
-
-class _Stop:
-    """Whether a signal asked for the end; in a long start it interrupts."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.starting = True
-        for number in ending_signals():
-            signal.signal(number, self._handle)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        if self.starting:
-            raise KeyboardInterrupt
-
-
-def run(make: Callable[[], VmNode], args: list[str] | None = None) -> int:
-    """Run a node until a signal, and end it cleanly; returns the exit code.
-
-    The signals are ours: rclpy's own handlers invalidate the context at once, and the node could
-    not publish the zeros that an actuator waits for.
-    """
-    stop = _Stop()
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    node, code = None, 0
-    try:
-        node = make()
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        if not node.autostart():
-            code = 1
-            stop.asked = True
-        stop.starting = False
-        spin(executor, node.topics, lambda: stop.asked, node.work, node.failed)
-    except KeyboardInterrupt:
-        pass
-    except VmDynamicsError as error:
-        print(f"{sys.argv[0]}: {error}", file=sys.stderr)
-        code = 1
-    finally:
-        stop.starting = False
-        if node is not None:
-            node.finish()
-            node.destroy_node()
-        rclpy.utilities.try_shutdown()
-    return code

@@ -8,7 +8,7 @@ than the newest joint state goes to its place in the history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,11 +25,11 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Float64MultiArray
 
-from vm_dynamics.dynamics._entry import EntryPoint, entries_of
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.estimation import OBSERVERS, InvariantEkf, Observer
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
+from vm_dynamics.ros.consistency import Consistency
 from vm_dynamics.ros.diagnostics import OK, WARN
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.matrices import Encoder, base_names
@@ -45,8 +45,9 @@ from vm_dynamics.ros.messages import (
     wrench_to_group,
     wrench_vector,
 )
-from vm_dynamics.ros.node import COMMAND, SENSOR, run
+from vm_dynamics.ros.node import COMMAND, SENSOR
 from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
 
 POSE_TYPES = {
@@ -80,7 +81,8 @@ class ObserverParameters(RobotParameters):
         1.0, "age of the last pose from which the estimate is coasting", unit="s", minimum=1e-3
     )
     world_frame: str = parameter(
-        "", "frame that poses must be in and odometry is published in; if empty, any"
+        "",
+        "frame that poses must be in, unless they name none, and of the odometry; if empty, any",
     )
     joint_velocity_deviation: float = parameter(
         5e-3, "noise of joint velocities", unit="rad/s or m/s", minimum=1e-9
@@ -129,7 +131,7 @@ class ObserverParameters(RobotParameters):
 
 
 class ObserverNode(RobotNode):
-    """See the module."""
+    """Lifecycle node around an observer: joint states and poses in, base velocity out."""
 
     PARAMETERS = ObserverParameters
 
@@ -140,10 +142,6 @@ class ObserverNode(RobotNode):
         self._epoch = 0
         self._world = ""
 
-    def kernels(self) -> Iterable[EntryPoint]:
-        """Those of the observers."""
-        return entries_of("vm_dynamics.estimation")
-
     def start(self) -> None:
         """Topics in and out."""
         p = self.parameters
@@ -151,31 +149,32 @@ class ObserverNode(RobotNode):
         self._twist = self.publisher(TwistWithCovarianceStamped, "~/twist", COMMAND)
         self._locked = self.publisher(TwistStamped, "~/locked_velocity", COMMAND)
         self._momentum = self.publisher(Float64MultiArray, "~/momentum", COMMAND)
-        self.listen(POSE_TYPES[p.pose_type], "pose", self._on_pose, SENSOR)
+        self.listen(POSE_TYPES[p.pose_type], "pose", self._on_pose, SENSOR, sole=True)
         self.listen(WrenchStamped, "base_wrench", self._on_wrench, SENSOR)
         if p.imu_link:
             self.listen(Imu, "imu", self._on_imu, SENSOR)
         if p.velocity_axes != "none":
             self.listen(TwistWithCovarianceStamped, "velocity", self._on_velocity, SENSOR)
 
-    def check(self, robot: Robot, parameters: ObserverParameters) -> None:
-        """An observer must be to be had for the robot."""
-        _observer(robot, parameters)
+    def prepare(self, robot: Robot, parameters: ObserverParameters) -> Observer:
+        """An observer for the robot, compiled."""
+        fill_pose(Odometry().pose.pose, np.eye(4))
+        return _observer(robot, parameters)
 
-    def use_robot(self, robot: Robot) -> None:
+    def use_robot(self, robot: Robot, prepared: Observer) -> None:
         """Begin anew with another robot."""
-        self.observer = _observer(robot, self.parameters)
+        self.observer = prepared
+        self._consistency = Consistency(prepared)
         self._epoch = 0
-        root = robot.root_link
+        root = self.parameters.frame_of(robot.root_link)
         self._messages = Odometry(), TwistWithCovarianceStamped(), TwistStamped()
         odom, twist, locked = self._messages
         odom.child_frame_id = twist.header.frame_id = locked.header.frame_id = root
         self._encoder = Encoder("momentum", root, (base_names(robot.base_group),))
 
-    def retune(self, before: ObserverParameters) -> None:
+    def retune(self, prepared: Observer, before: ObserverParameters) -> None:
         """Begin anew with another observer."""
-        if self.robot is not None:
-            self.use_robot(self.robot)
+        self.use_robot(prepared.robot, prepared)
 
     def end(self) -> None:
         """Forget: what comes after a pause has nothing to do with what was before."""
@@ -197,8 +196,8 @@ class ObserverNode(RobotNode):
         if not self._ready() or self.robot is None or self.observer is None:
             return
         frame, child, position, orientation, covariance = _parts(message)
-        p, root = self.parameters, self.robot.root_link
-        if p.world_frame and frame != p.world_frame:
+        p, root = self.parameters, self.parameters.frame_of(self.robot.root_link)
+        if p.world_frame and frame not in ("", p.world_frame):
             raise ParameterError(f"pose: is in frame {frame!r}, expected {p.world_frame!r}")
         if child not in ("", root):
             raise ParameterError(f"pose: is of frame {child!r}, expected {root!r}")
@@ -209,14 +208,15 @@ class ObserverNode(RobotNode):
             noise = body_covariance(covariance, g, group)
         self._world = frame
         self.observer.pose(self._seconds(nanoseconds(message.header.stamp)), g, noise)
+        self._consistency.heard_pose()
 
     def _on_wrench(self, message: WrenchStamped) -> None:
         if not self._ready() or self.robot is None or self.observer is None:
             return
         frame = message.header.frame_id
-        root, pose = self.robot.root_link, None
+        root, pose = self.parameters.frame_of(self.robot.root_link), None
         if frame not in ("", root):
-            link = self.robot.link_frame(frame)
+            link = self.robot.link_frame(self.parameters.link_of(frame))
             if link.body != 0:
                 raise ParameterError(
                     f"base_wrench: is in frame {frame!r}, which moves against {root!r}"
@@ -304,6 +304,10 @@ class ObserverNode(RobotNode):
         for key in ("used", "rejected", "late", "future", "repeated", "malformed"):
             values[f"measurements {key}"] = str(getattr(status, key))
         values["reinitialisations"] = str(status.reinitialisations)
+        values["nis mean"] = f"{self._consistency.mean_nis:.3g}"
+        doubts = self._consistency.doubts(time.monotonic())
+        if status.state == "tracking" and doubts:
+            return WARN, f"tracking, but {doubts}", values
         if status.state == "tracking":
             return OK, "tracking", values
         why = "waiting for a pose" if status.state == "waiting" else "no pose, on the model alone"

@@ -14,11 +14,12 @@ from nav_msgs.msg import Odometry
 
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.ros.messages import pose_matrix
-from vm_dynamics.ros.node import COMMAND, SENSOR, VmNode, run
+from vm_dynamics.ros.node import COMMAND, SENSOR, VmNode
+from vm_dynamics.ros.process import run
 
 
 class OdomTfNode(VmNode):
-    """See the module."""
+    """Lifecycle node that publishes the base's odometry as a transform."""
 
     def __init__(self) -> None:
         """Name the node."""

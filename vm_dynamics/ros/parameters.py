@@ -8,7 +8,7 @@ its type comes from the default. :class:`RobotParameters` are those that all nod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -16,8 +16,11 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie import GROUP_NAMES
+from vm_dynamics.robot import Robot, load
+from vm_dynamics.submerged import submerge
 
 T = TypeVar("T", bound="NodeParameters")
 
@@ -32,6 +35,7 @@ def parameter(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Iterable[str] = (),
+    others: tuple[str, Callable[[str], bool]] | None = None,
     of: type = str,
     read_only: bool = False,
 ) -> Any:
@@ -44,6 +48,7 @@ def parameter(
         minimum: least value of a number.
         maximum: largest value of a number.
         choices: the only values of a string.
+        others: further values beside the choices: their form in words, and what tells them.
         of: type of the items of a tuple: str or float.
         read_only: whether it is fixed when the node starts.
     """
@@ -53,6 +58,7 @@ def parameter(
         "minimum": minimum,
         "maximum": maximum,
         "choices": tuple(choices),
+        "others": others,
         "of": of,
         "read_only": read_only,
     }
@@ -102,14 +108,12 @@ class NodeParameters:
         """
         for item in fields(cls):
             name, default = cls.ros_name(item.name), item.default
-            descriptor = _descriptor(item.metadata, default)
             try:
                 if isinstance(default, tuple) and not default:
-                    # an empty array has no type of its own
-                    node.declare_parameter(name, _ARRAYS[item.metadata["of"]], descriptor)
+                    _declare_empty(node, name, item.metadata)
                 else:
                     value = list(default) if isinstance(default, tuple) else default
-                    node.declare_parameter(name, value, descriptor)
+                    node.declare_parameter(name, value, _descriptor(item.metadata, default))
             except Exception as error:
                 raise ParameterError(f"parameter {name}: {error}") from error
         return cls(**{item.name: _read(node, cls, item) for item in fields(cls)})
@@ -129,21 +133,33 @@ class NodeParameters:
         return replace(self, **values) if values else self  # type: ignore[arg-type]
 
 
+def _declare_empty(node: Node, name: str, metadata: Any) -> None:
+    """Declare an array that is empty unless the node was started with another one.
+
+    rclpy takes an empty list for one of bytes, so the type is declared first, then the value, and
+    only then that it is read-only. Without a value ``ros2 param dump`` would fail.
+    """
+    kind = _ARRAYS[metadata["of"]]
+    node.declare_parameter(name, kind)
+    if node.get_parameter_or(name, Parameter(name)).value is None:
+        node.set_parameters([Parameter(name, kind, [])])
+    descriptor = _descriptor(metadata, ())
+    descriptor.type = kind.value
+    node.set_descriptor(name, descriptor)
+
+
 def _is_array(p: Parameter) -> bool:
     return not isinstance(p.value, (str, bool, int, float, type(None)))
 
 
 def _read(node: Node, cls: type[NodeParameters], item: Any) -> Any:
-    unset = Parameter(cls.ros_name(item.name), value=None)
-    value = node.get_parameter_or(cls.ros_name(item.name), unset).value
-    if value is None:
-        return item.default
+    value = node.get_parameter(cls.ros_name(item.name)).value
     return tuple(value) if isinstance(item.default, tuple) else value
 
 
 def _descriptor(metadata: Any, default: Any) -> ParameterDescriptor:
     unit = f" [{metadata['unit']}]" if metadata["unit"] else ""
-    choices = f"; one of: {', '.join(metadata['choices'])}" if metadata["choices"] else ""
+    choices = f"; one of: {_valid(metadata)}" if metadata["choices"] else ""
     out = ParameterDescriptor(
         description=metadata["description"] + unit,
         additional_constraints=choices.removeprefix("; "),
@@ -164,10 +180,21 @@ def _descriptor(metadata: Any, default: Any) -> ParameterDescriptor:
     return out
 
 
+def _valid(metadata: Any) -> str:
+    """The choices in words."""
+    others = metadata["others"]
+    return ", ".join(metadata["choices"]) + ("" if others is None else f", or {others[0]}")
+
+
 def _check(name: str, value: Any, metadata: Any) -> None:
-    if metadata["choices"] and value not in metadata["choices"]:
+    others = metadata["others"]
+    if (
+        metadata["choices"]
+        and value not in metadata["choices"]
+        and not (others is not None and others[1](value))
+    ):
         raise ParameterError(
-            f"parameter {name}: got {value!r}, expected one of {', '.join(metadata['choices'])}"
+            f"parameter {name}: got {value!r}, expected one of {_valid(metadata)}"
         )
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, bool) or not isinstance(number, (int, float)):
@@ -199,11 +226,52 @@ class ModelParameters(NodeParameters):
         (0.0, 0.0, 0.0), "acceleration of free fall in the world's axes", unit="m/s^2", of=float
     )
     hydrodynamics: str = parameter("", "YAML file with a section hydrodynamics; empty for none")
+    frame_prefix: str = parameter(
+        "",
+        "in front of the names of links where they are frames, as of robot_state_publisher",
+        read_only=True,
+    )
 
     def __post_init__(self) -> None:
-        """Check lengths of vectors."""
+        """Check lengths of vectors, and the prefix, of which tf and labels would make nonsense."""
         super().__post_init__()
         self.require_lengths(gravity=(3,))
+        if self.frame_prefix.startswith("/") or set(self.frame_prefix) & set(";,="):
+            raise ParameterError(
+                f"parameter frame_prefix: got {self.frame_prefix!r}, expected no slash in front "
+                "and none of ; , ="
+            )
+
+    def robot_of(self, text: str, **options: Any) -> Robot:
+        """Robot of a description, with all that the parameters make of it.
+
+        Args:
+            text: URDF text.
+            options: further ones of :func:`vm_dynamics.load`.
+        """
+        # bytes are never taken for the path of a file
+        robot = load(text.encode(), base=self.base or None, gravity=self.gravity, **options)
+        fluid = self.fluid
+        return robot if fluid is None else submerge(robot, fluid)
+
+    @property
+    def fluid(self) -> Hydrodynamics | None:
+        """The water, if there is some."""
+        return Hydrodynamics.load(self.hydrodynamics) if self.hydrodynamics else None
+
+    def frame_of(self, link: str) -> str:
+        """Frame of a link, as it is on tf."""
+        return self.frame_prefix + link
+
+    def link_of(self, frame: str) -> str:
+        """Link of a frame.
+
+        Raises:
+            ParameterError: the frame is not of this robot.
+        """
+        if not frame.startswith(self.frame_prefix):
+            raise ParameterError(f"frame {frame!r}: expected {self.frame_prefix!r} in front")
+        return frame[len(self.frame_prefix) :]
 
     def require_lengths(self, **sizes: tuple[int, ...]) -> None:
         """Refuse vectors that have none of the lengths given for them."""
@@ -255,6 +323,20 @@ class RobotParameters(ModelParameters):
         super().__post_init__()
         self.require_lengths(payload_com=(3,), payload_inertia=(6,))
         self.locked  # noqa: B018 - raises what is wrong with it
+
+    def robot_of(self, text: str, **options: Any) -> Robot:
+        """Robot of a description, with its payload."""
+        robot = super().robot_of(
+            text,
+            tip_link=self.tip_link or None,
+            locked_joints=self.locked,
+            root_link=self.root_link or None,
+            **options,
+        )
+        if not self.payload_link:
+            return robot
+        held = self.payload_mass, self.payload_com, self.payload_inertia
+        return robot.with_payload(self.payload_link, *held)
 
     @property
     def locked(self) -> dict[str, float]:

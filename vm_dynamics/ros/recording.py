@@ -1,16 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes messages to an MCAP file, which Foxglove and ``ros2 bag`` open; needs no ROS."""
+"""Writes messages to an MCAP file, which Foxglove and ``ros2 bag`` open; needs no ROS.
+
+The frames of a robot's links are written as ROS has them: each in the frame of its parent, those
+that never move once and latched on ``/tf_static``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from vm_dynamics.errors import ParameterError
-from vm_dynamics.lie._kernels import quaternion
-from vm_dynamics.lie.se3 import Array
+from vm_dynamics.lie.se3 import Array, quaternion
+from vm_dynamics.model.robot_model import RobotModel
 from vm_dynamics.ros.node import LATCHED
+
+
+class Frame(NamedTuple):
+    """A frame in another one.
+
+    Attributes:
+        parent: the other one.
+        child: its name.
+        pose: shape (4, 4).
+    """
+
+    parent: str
+    child: str
+    pose: Array
+
+
+def fixed_frames(robot: RobotModel) -> list[Frame]:
+    """Links that never move in the frame of their parent."""
+    return [
+        Frame(joint.parent, joint.child, joint.pose_matrix)
+        for joint in robot.description.joints
+        if joint.kind == "fixed"
+    ]
+
+
+def moving_frames(robot: RobotModel, q: Array, g: Array, world: str = "world") -> list[Frame]:
+    """The root link in the world, and all other links that move in the frame of their parent.
+
+    Args:
+        robot: whose links they are.
+        q: joint positions, shape (n,) [rad or m].
+        g: pose of the base in the world, shape (4, 4).
+        world: name of that frame.
+    """
+    position: Mapping[str, float] = dict(zip(robot.joint_names, q, strict=True))
+    out = [Frame(world, robot.root_link, g)]
+    for joint in robot.description.joints:
+        if joint.kind != "fixed":
+            drive = joint.drive
+            at = drive.multiplier * position[drive.driver] + drive.offset
+            out.append(Frame(joint.parent, joint.child, joint.pose_at(at)))
+    return out
 
 
 class Recording:
@@ -26,12 +75,16 @@ class Recording:
             ParameterError: rosbags is not installed.
         """
         try:
-            from rosbags.rosbag2 import StoragePlugin, Writer
+            from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
             from rosbags.typesys import Stores, get_typestore
         except ImportError:
-            raise ParameterError("a recording needs rosbags: pip install rosbags") from None
+            raise ParameterError(
+                "a recording needs rosbags: pip install 'rosbags>=0.11'"
+            ) from None
         self._types = get_typestore(Stores.ROS2_JAZZY)
         self._writer = Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+        # of the chunks in the file, which every reader of MCAP knows
+        self._writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
         self._writer.open()
         self._connections: dict[str, Any] = {}
 
@@ -55,27 +108,52 @@ class Recording:
             )
         self._writer.write(self._connections[topic], nanos, raw)
 
-    def write_frames(self, nanos: int, parent: str, frames: Mapping[str, Array]) -> None:
-        """Write poses of frames in a parent frame to ``/tf``."""
+    def write_frames(self, nanos: int, frames: Iterable[Frame], *, fixed: bool = False) -> None:
+        """Write frames to ``/tf``, or to ``/tf_static`` if they never move."""
         of = self._types.types
         seconds, rest = divmod(nanos, 1_000_000_000)
         stamp = of["builtin_interfaces/msg/Time"](sec=seconds, nanosec=rest)
-        header = of["std_msgs/msg/Header"](stamp=stamp, frame_id=parent)
         transforms = []
-        for child, g in frames.items():
-            x, y, z, w = quaternion(g)
+        for parent, child, g in frames:
             place = of["geometry_msgs/msg/Vector3"](*map(float, g[:3, 3]))
-            turn = of["geometry_msgs/msg/Quaternion"](x, y, z, w)
+            turn = of["geometry_msgs/msg/Quaternion"](*quaternion(g))
             transforms.append(
                 of["geometry_msgs/msg/TransformStamped"](
-                    header=header,
+                    header=of["std_msgs/msg/Header"](stamp=stamp, frame_id=parent),
                     child_frame_id=child,
                     transform=of["geometry_msgs/msg/Transform"](place, turn),
                 )
             )
-        kind = "tf2_msgs/msg/TFMessage"
-        message = of[kind](transforms=transforms)
-        self.write("/tf", kind, nanos, bytes(self._types.serialize_cdr(message, kind)))
+        message = of["tf2_msgs/msg/TFMessage"](transforms=transforms)
+        self._serialize("/tf_static" if fixed else "/tf", nanos, message, kept=fixed)
+
+    def write_message(self, topic: str, nanos: int, message: Any) -> None:
+        """Write a message of rclpy.
+
+        Its own serialization may leave unused bytes at the end, which rosbags refuses to read.
+        """
+        self._serialize(topic, nanos, self._converted(message))
+
+    def _serialize(self, topic: str, nanos: int, message: Any, *, kept: bool = False) -> None:
+        kind = message.__msgtype__
+        self.write(topic, kind, nanos, bytes(self._types.serialize_cdr(message, kind)), kept=kept)
+
+    def _converted(self, value: Any) -> Any:
+        """Message of rosbags, or a value of one, from that of rclpy."""
+        if hasattr(value, "get_fields_and_field_types"):
+            parts = {
+                name: self._converted(getattr(value, name))
+                for name in value.get_fields_and_field_types()
+            }
+            return self._types.types[type_name(type(value))](**parts)
+        if isinstance(value, list):
+            return [self._converted(item) for item in value]
+        return np.array(value) if isinstance(value, array) else value
+
+
+def type_name(kind: type) -> str:
+    """Name of a message type, as ``nav_msgs/msg/Odometry``."""
+    return f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
 
 
 def _qos(kept: bool) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from vm_dynamics.ros.ccf_node import CcfParameters
-from vm_dynamics.ros.compensator_node import CompensatorParameters
+from vm_dynamics.ros.compensator_parameters import CompensatorParameters
 from vm_dynamics.ros.dynamics_node import MATRICES, DynamicsParameters
 from vm_dynamics.ros.joint_force_node import JointForceParameters
 from vm_dynamics.ros.observer_node import ObserverParameters
@@ -106,22 +106,30 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
             "trajectory_msgs/JointTrajectoryPoint sensor_msgs/JointState",
             "what the joints shall do, by `target_type`",
         ),
-        _in("locked_velocity", "geometry_msgs/TwistStamped", "the observer's, for laws 1 and 2"),
+        _in(
+            "locked_velocity",
+            "geometry_msgs/TwistStamped",
+            "the observer's, for laws 1 and 2, or for a controller that needs it",
+        ),
         _in("odom", "nav_msgs/Odometry", "the observer's, where weight or the base matters"),
         _in(
             "base_target",
             "geometry_msgs/PoseStamped",
-            "computed_torque: where the base shall be, in the frame of odom",
+            "computed_torque, or with base_pose: where the base shall be, in the frame of odom",
         ),
         _in(
             "tool_target",
             "geometry_msgs/PoseStamped",
-            "reaction: where the tool shall be, in the frame of odom",
+            "reaction, or with tool_pose: where the tool shall be, in the frame of odom",
         ),
         _out("~/commands", _ARRAY, "joint efforts in the order of `joints`"),
         _out("~/torques", "sensor_msgs/JointState", "the same by name"),
-        _out("~/thrusts", _ARRAY, "computed_torque: of the rotors [N]"),
-        _out("~/base_wrench", "geometry_msgs/WrenchStamped", "computed_torque: what they give"),
+        _out("~/thrusts", _ARRAY, "of the rotors [N], where the controller drives some"),
+        _out(
+            "~/base_wrench",
+            "geometry_msgs/WrenchStamped",
+            "what they give, or what a controller of your own asks for, [f; t] in {1}",
+        ),
         Topic(
             "service",
             "~/enable",
@@ -203,6 +211,7 @@ def _table(kind: type[NodeParameters], names: set[str]) -> str:
             facts = item.metadata
             unit = f" [{facts['unit']}]" if facts["unit"] else ""
             choices = ", ".join(f"`{c}`" for c in facts["choices"] if c)
+            choices += f", or `{facts['others'][0]}`" if facts["others"] else ""
             what = facts["description"] + unit + (f": {choices}" if choices else "")
             fixed = "yes" if facts["read_only"] else ""
             name = kind.ros_name(item.name)

@@ -17,12 +17,12 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from vm_dynamics.errors import UrdfWarning, VmDynamicsError
-from vm_dynamics.robot import Robot, load
+from vm_dynamics.robot import Robot
 from vm_dynamics.ros.diagnostics import WARN
 from vm_dynamics.ros.joints import JointReader, JointSample
 from vm_dynamics.ros.node import LATCHED, SENSOR, VmNode
 from vm_dynamics.ros.parameters import NodeParameters, RobotParameters
-from vm_dynamics.submerged import submerge
+from vm_dynamics.ros.spinning import without_collection
 
 # The parameters that shape the robot or how its joints are read.
 _ROBOT_CHANGES = {
@@ -45,20 +45,27 @@ class RobotNode(VmNode):
         """No robot yet."""
         super().__init__(name)
         self.robot: Robot | None = None
+        self.prepared: Any = None  # of the parameters that were last asked for
         self._reader: JointReader | None = None
         self._description = ""
-        self._checked: Robot | None = None  # of the parameters that were last asked for
+        self._next_robot: Robot | None = None  # likewise
 
     # -- what a node adds -------------------------------------------------------------------------
 
-    def check(self, robot: Robot, parameters: Any) -> None:
-        """Refuse a robot and parameters that do not fit each other, with a VmDynamicsError."""
+    def prepare(self, robot: Robot, parameters: Any) -> Any:
+        """What the node needs with a robot and parameters: built, compiled, rehearsed.
 
-    def use_robot(self, robot: Robot) -> None:
-        """A new robot, or other parameters of it, that passed the check: build what needs it."""
+        Called without the lock, while the node goes on with what it has.
 
-    def retune(self, before: Any) -> None:
-        """Parameters have changed from ``before``, and the robot is the same."""
+        Raises:
+            VmDynamicsError: robot and parameters do not fit each other, or the node.
+        """
+
+    def use_robot(self, robot: Robot, prepared: Any) -> None:
+        """Another robot, and what was prepared for it; called with the lock."""
+
+    def retune(self, prepared: Any, before: Any) -> None:
+        """Parameters have changed from ``before``, the robot has not; called with the lock."""
 
     def on_joints(self, sample: JointSample) -> None:
         """A good joint state came while the node is active."""
@@ -72,14 +79,32 @@ class RobotNode(VmNode):
             if not self._load(self.parameters.robot_description):
                 return False
         else:
-            self.listen(String, "robot_description", self._on_description, LATCHED)
+            self._describe_me()
         # last, so that a cycle has the newest of all else
-        self.listen(JointState, "joint_states", self._on_joint_state, SENSOR, last=True)
+        self.listen(
+            JointState,
+            "joint_states",
+            self._on_joint_state,
+            SENSOR,
+            last=True,
+            needed=True,
+            sole=True,
+        )
         return True
 
-    def _release(self) -> bool:
+    def _describe_me(self) -> None:
+        """Wait for a description, beside the data: a robot takes its time to be built."""
+
+        def heard(message: String) -> None:
+            self.health.heard("robot_description")
+            self._guarded("robot_description", self._on_description, message)
+
+        out = self.create_subscription(String, "robot_description", heard, LATCHED)
+        self._entities.append((self.destroy_subscription, out))
+
+    def forget(self) -> None:
+        """No robot."""
         self.robot, self._reader, self._description = None, None, ""
-        return super()._release()
 
     def _on_description(self, message: String) -> None:
         if message.data == self._description and self.robot is not None:
@@ -89,32 +114,34 @@ class RobotNode(VmNode):
     def _load(self, text: str) -> bool:
         """Read a description; keep the old robot if it is no good."""
         try:
-            robot = self._built(text, self.parameters)
+            with without_collection():
+                robot = self._built(text, self.parameters)
+                prepared = self.prepare(robot, self.parameters)
         except VmDynamicsError as error:
             kept = "the old robot stays" if self.robot is not None else "there is no robot yet"
             self.health.trouble("bad robot_description", f"robot_description: {error}; {kept}")
             return False
-        self._adopt(robot, text)
+        with self.lock:
+            self._adopt(robot, text, prepared)
         return True
 
-    def _adopt(self, robot: Robot, text: str) -> None:
+    def _adopt(self, robot: Robot, text: str, prepared: Any) -> None:
         self._reader = JointReader(
             robot,
             differentiate=self.parameters.missing_velocity == "differentiate",
             cutoff=self.parameters.velocity_cutoff,
         )
         self.robot, self._description = robot, text
-        self.use_robot(robot)
+        self.use_robot(robot, prepared)
         self.get_logger().info(f"robot {robot!r}")
 
     def _built(self, text: str, parameters: Any) -> Robot:
-        """Robot of a description, or a VmDynamicsError if the node cannot use it."""
+        """Robot of a description, with its doubts in the log."""
         with warnings.catch_warnings(record=True) as doubts:
             warnings.simplefilter("always", UrdfWarning)
-            robot = _loaded(text, parameters)
+            robot = parameters.robot_of(text)
         for doubt in doubts:
             self.get_logger().warning(f"robot_description: {doubt.message}")
-        self.check(robot, parameters)
         return robot
 
     def _on_joint_state(self, message: JointState) -> None:
@@ -125,41 +152,26 @@ class RobotNode(VmNode):
         self.health.cycle(start)
 
     def accept(self, changed: Any, names: set[str]) -> None:
-        """The robot must be to be had with the new parameters, and fit them."""
+        """Prepare what the new parameters need, or refuse them."""
         text = changed.robot_description or self._description
-        self._checked = self.robot
-        if text and _ROBOT_CHANGES & names:
-            self._checked = self._built(text, changed)
-        elif self.robot is not None:
-            self.check(self.robot, changed)
+        self._next_robot = self.robot
+        with without_collection():
+            if text and _ROBOT_CHANGES & names:
+                self._next_robot = self._built(text, changed)
+            if self._next_robot is not None:
+                self.prepared = self.prepare(self._next_robot, changed)
 
     def use_parameters(self, before: Any) -> None:
-        """Take over the robot that was built for the check, or the parameters alone."""
-        if self._checked is not None and self._checked is not self.robot:
-            self._adopt(self._checked, self.parameters.robot_description or self._description)
-        else:
-            self.retune(before)
+        """Take over what was prepared."""
+        robot, prepared, self.prepared = self._next_robot, self.prepared, None
+        if robot is not None and robot is not self.robot:
+            self._adopt(robot, self.parameters.robot_description or self._description, prepared)
+        elif robot is not None:
+            self.retune(prepared, before)
 
     def condition(self) -> tuple[bytes, str, dict[str, str]]:
         """What an active node reports: the robot too, or that there is none."""
         if self.robot is None:
             return WARN, "waiting for robot_description", {}
-        level, message, values = self.describe()
+        level, message, values = super().condition()
         return level, message, {"robot": repr(self.robot), **values}
-
-
-def _loaded(text: str, p: RobotParameters) -> Robot:
-    """Robot of a description and the parameters that shape it."""
-    robot = load(
-        text.encode(),  # bytes are never taken for the path of a file
-        base=p.base or None,
-        gravity=p.gravity,
-        tip_link=p.tip_link or None,
-        locked_joints=p.locked,
-        root_link=p.root_link or None,
-    )
-    if p.payload_link:
-        robot = robot.with_payload(
-            p.payload_link, p.payload_mass, p.payload_com, p.payload_inertia
-        )
-    return submerge(robot, p.hydrodynamics) if p.hydrodynamics else robot

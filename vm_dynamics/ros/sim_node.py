@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Point, PoseStamped, Quaternion, WrenchStamped
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
@@ -32,7 +33,7 @@ from vm_dynamics.errors import (
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model import xml
 from vm_dynamics.paths import robot_file
-from vm_dynamics.robot import Robot, load
+from vm_dynamics.robot import Robot
 from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
 from vm_dynamics.ros.messages import (
     fill_pose,
@@ -44,18 +45,19 @@ from vm_dynamics.ros.messages import (
     twist_of_group,
     wrench_vector,
 )
-from vm_dynamics.ros.node import COMMAND, LATCHED, VmNode, run
+from vm_dynamics.ros.node import COMMAND, LATCHED, VmNode
 from vm_dynamics.ros.parameters import ModelParameters, numbers_by_name, parameter
+from vm_dynamics.ros.process import run
+from vm_dynamics.ros.watchdog import timeout_parameter
 from vm_dynamics.simulation import Sensing, Simulator, State
 from vm_dynamics.simulation.viewer import Viewer
-from vm_dynamics.submerged import submerge
 
-IDLE = 0.05  # [s] between looks at whether there is something to do
-DRAWN = 1.0 / 60.0  # [s] of the wall's clock between two pictures
-POLL = 5e-4  # [s] between looks at whether others have caught up
-LATE = 0.1  # [s]: what is behind by more is not caught up with
-PATIENCE = 1.0  # [s] of the wall's clock that somebody is waited for
-SLOW = 0.95  # of the wanted speed; below it the diagnostics warn
+IDLE_POLL_PERIOD = 0.05  # [s] between looks at whether there is something to do
+PICTURE_PERIOD = 1.0 / 60.0  # [s] of the wall's clock between two pictures
+CATCH_UP_POLL_PERIOD = 5e-4  # [s] between looks at whether others have caught up
+MAX_CATCH_UP = 0.1  # [s]: what is behind by more is not caught up with
+FOLLOWER_TIMEOUT = 1.0  # [s] of the wall's clock that somebody is waited for
+MIN_SPEED_SHARE = 0.95  # of the wanted speed; below it the diagnostics warn
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,10 @@ class SimParameters(ModelParameters):
         0.0, "part of the poses that never come", minimum=0.0, maximum=1.0
     )
     failed_joints: tuple[str, ...] = parameter((), "joints whose motors give no effort now")
+    command_timeout: float = timeout_parameter(
+        "simulated time without commands after which motors and thrusters give nothing, as the "
+        "watchdog of a real driver has it"
+    )
     world_frame: str = parameter("world", "frame of poses and odometry", read_only=True)
     seed: int = parameter(0, "of all noise", minimum=0, read_only=True)
     viewer: bool = parameter(
@@ -158,6 +164,23 @@ class SimParameters(ModelParameters):
         """Check lengths of vectors."""
         super().__post_init__()
         self.require_lengths(current=(0, 3), initial_pose=(7,), initial_twist=(6,))
+        self.start  # noqa: B018 - raises what is wrong with it
+
+    @property
+    def start(self) -> Array:
+        """Pose in which the base starts, shape (4, 4)."""
+        x, y, z, *q = self.initial_pose
+        return pose_matrix(Point(x=x, y=y, z=z), Quaternion(x=q[0], y=q[1], z=q[2], w=q[3]))
+
+    @property
+    def fluid(self) -> Hydrodynamics | None:
+        """The water, which flows as it is told to."""
+        still = super().fluid
+        if not self.current:
+            return still
+        if still is None:
+            raise ParameterError("parameter current: there is no water without hydrodynamics")
+        return replace(still, current=self.current)
 
     @property
     def sensing(self) -> Sensing:
@@ -166,7 +189,7 @@ class SimParameters(ModelParameters):
 
 
 class SimNode(VmNode):
-    """See the module."""
+    """A simulated robot with its sensors and motors as a lifecycle node that makes the time."""
 
     PARAMETERS = SimParameters
 
@@ -181,7 +204,7 @@ class SimNode(VmNode):
         """Build the robot, then its topics."""
         p = self.parameters
         text = _text(p)
-        robot = _robot(p, text)
+        robot = p.robot_of(text)
         self.simulator = _simulator(p, robot, text)
         log = self.get_logger()
         log.info(f"robot {robot!r}")
@@ -190,6 +213,7 @@ class SimNode(VmNode):
                 f"stepped by this package's own integrator, not by MuJoCo: "
                 f"{self.simulator.why_own}"
             )
+        fill_pose(PoseStamped().pose, self.simulator.state.g)  # compiled before the first cycle
         self._steps = max(1, round(1.0 / (p.joint_rate * p.step)))
         self._message = JointState(
             name=list(robot.joint_names),
@@ -197,14 +221,14 @@ class SimNode(VmNode):
         )
         buffers = self._message.position, self._message.velocity, self._message.effort
         self._buffers = tuple(np.frombuffer(buffer, dtype=float) for buffer in buffers)
-        self._ticks = self.publisher(Clock, "/clock", COMMAND)
-        self._joints = self.publisher(JointState, "joint_states", COMMAND)
-        self._pose = self.publisher(PoseStamped, "pose", COMMAND)
+        self._ticks = self.publisher(Clock, "/clock", COMMAND, sole=True)
+        self._joints = self.publisher(JointState, "joint_states", COMMAND, sole=True)
+        self._pose = self.publisher(PoseStamped, "pose", COMMAND, sole=True)
         self._truth = self.publisher(Odometry, "ground_truth/odom", COMMAND)
         self._wrench = self.publisher(WrenchStamped, "thruster_wrench", COMMAND)
         self.publisher(String, "robot_description", LATCHED).publish(String(data=text))
-        self.listen(Float64MultiArray, "commands", self._on_commands, COMMAND)
-        self.listen(Float64MultiArray, "thrusts", self._on_thrusts, COMMAND)
+        self.listen(Float64MultiArray, "commands", self._on_commands, COMMAND, sole=True)
+        self.listen(Float64MultiArray, "thrusts", self._on_thrusts, COMMAND, sole=True)
         self.listen(WrenchStamped, "base_wrench", self._on_wrench, COMMAND)
         self._followers: dict[str, int] = {}  # newest stamps of those who are waited for [ns]
         if p.most_lead > 0.0:
@@ -235,6 +259,7 @@ class SimNode(VmNode):
         if self.simulator is not None:
             self.simulator.sensing = self.parameters.sensing
             self.simulator.fail(self.parameters.failed_joints)
+            self.simulator.command_timeout = self.parameters.command_timeout
         self._begin_pace()
 
     # -- inputs ---------------------------------------------------------------------------------
@@ -250,7 +275,8 @@ class SimNode(VmNode):
     def _on_wrench(self, message: WrenchStamped) -> None:
         if self.simulator is None:
             return
-        frame, root = message.header.frame_id, self.simulator.robot.root_link
+        frame = message.header.frame_id
+        root = self.parameters.frame_of(self.simulator.robot.root_link)
         if frame not in ("", root):
             raise ParameterError(f"base_wrench: is in frame {frame!r}, expected {root!r}")
         self.simulator.push(wrench_vector(message.wrench))
@@ -264,12 +290,15 @@ class SimNode(VmNode):
         return heard
 
     def _on_reset(self, request: Any, response: Any) -> Any:
-        response.success = self.simulator is not None
-        if self.simulator is not None:
-            self.simulator.reset()
-            self._diverged = ""
-            self._begin_pace()
-            self.get_logger().info("back at the start")
+        with self.lock:
+            response.success = self.simulator is not None
+            response.message = "there is no simulation: the node is not configured"
+            if self.simulator is not None:
+                self.simulator.reset()
+                self._diverged = ""
+                self._begin_pace()
+                response.message = "back at the start"
+        self.get_logger().info(response.message)
         return response
 
     # -- time -----------------------------------------------------------------------------------
@@ -286,9 +315,9 @@ class SimNode(VmNode):
         """The steps between two joint states, and what the sensors say of them."""
         now = time.monotonic()
         if not self.is_active or self.simulator is None or self._diverged:
-            return now + IDLE
+            return now + IDLE_POLL_PERIOD
         if self._ahead(self.simulator.nanos, now):
-            return now + POLL
+            return now + CATCH_UP_POLL_PERIOD
         self._moved = now
         start = time.perf_counter()
         try:
@@ -296,14 +325,14 @@ class SimNode(VmNode):
         except DivergedError as error:
             self._diverged = str(error)
             self.get_logger().error(f"{error}; the simulation stands still until ~/reset")
-            return now + IDLE
+            return now + IDLE_POLL_PERIOD
         self._publish(self.simulator)
         self.health.cycle(start)
         factor = self.parameters.real_time_factor
         if factor == 0.0:
             return now
         self._next += self._steps * self.parameters.step / factor
-        if self._next < now - LATE:
+        if self._next < now - MAX_CATCH_UP:
             self._next = now
         return self._next
 
@@ -311,7 +340,7 @@ class SimNode(VmNode):
         """Whether somebody is too far behind, who has not been waited for too long."""
         least = nanos - int(1e9 * self.parameters.most_lead)
         late = [topic for topic, stamp in self._followers.items() if stamp < least]
-        if late and now > self._moved + PATIENCE:
+        if late and now > self._moved + FOLLOWER_TIMEOUT:
             for topic in late:
                 del self._followers[topic]  # until it is heard again
             self.get_logger().warning(f"not waiting any longer for {', '.join(late)}")
@@ -324,7 +353,10 @@ class SimNode(VmNode):
         q, qd = simulator.joints(state)
         for buffer, values in zip(self._buffers, (q, qd, simulator.efforts), strict=True):
             buffer[:] = values
-        group, root = simulator.robot.base_group, simulator.robot.root_link
+        group, root = (
+            simulator.robot.base_group,
+            self.parameters.frame_of(simulator.robot.root_link),
+        )
         if simulator.propulsion is not None or simulator.held:
             wrench = WrenchStamped()
             wrench.header.stamp, wrench.header.frame_id = stamp, root
@@ -348,13 +380,17 @@ class SimNode(VmNode):
 
     def _draw(self, state: State) -> None:
         now = time.monotonic()
-        if self._viewer is None or now < self._drawn + DRAWN:
+        if self._viewer is None or now < self._drawn + PICTURE_PERIOD:
             return
         if self._viewer.is_open:
             self._viewer.show(state)
             self._drawn = now
         else:
             self._viewer = None
+
+    def stamp(self) -> Time:
+        """Simulated time, as those who listen to the clock have it."""
+        return to_stamp(0 if self.simulator is None else self.simulator.nanos)
 
     def describe(self) -> tuple[bytes, str, dict[str, str]]:
         """Whether the simulation keeps up with the wall's clock."""
@@ -375,15 +411,15 @@ class SimNode(VmNode):
             return ERROR, f"stands still: {self._diverged}", values
         self._pace_from = time.monotonic(), simulator.nanos
         wanted = self.parameters.real_time_factor
-        if factor < SLOW * wanted:
+        if factor < MIN_SPEED_SHARE * wanted:
             return WARN, f"slower than wanted: {factor:.2f} of {wanted:g}", values
         return OK, "running", values
 
-    def _release(self) -> bool:
+    def forget(self) -> None:
+        """No robot, no window."""
         if self._viewer is not None:
             self._viewer.close()
         self._viewer, self.simulator, self._diverged = None, None, ""
-        return super()._release()
 
 
 def _text(p: SimParameters) -> str:
@@ -394,22 +430,12 @@ def _text(p: SimParameters) -> str:
     return text if isinstance(text, str) else text.decode()
 
 
-def _robot(p: SimParameters, text: str) -> Robot:
-    robot = load(text.encode(), base=p.base or None, gravity=p.gravity)
-    if not p.hydrodynamics:
-        if p.current:
-            raise ParameterError("parameter current: there is no water without hydrodynamics")
-        return robot
-    fluid = Hydrodynamics.load(p.hydrodynamics)
-    return submerge(robot, replace(fluid, current=p.current) if p.current else fluid)
-
-
 def _simulator(p: SimParameters, robot: Robot, text: str) -> Simulator:
     joints = numbers_by_name("initial.joints", p.initial_joints)
     _check_joints("initial.joints", joints, robot)
     q = np.array([joints.get(name, 0.0) for name in robot.joint_names])
     V = robot.base_group.iota_pinv @ np.array(p.initial_twist)
-    start = State(_initial_pose(p), q, V, np.zeros(robot.n))
+    start = State(p.start, q, V, np.zeros(robot.n))
     out = Simulator(
         robot,
         text,
@@ -419,15 +445,11 @@ def _simulator(p: SimParameters, robot: Robot, text: str) -> Simulator:
         sensing=p.sensing,
         friction=p.friction,
         hold=p.initial_hold,
+        command_timeout=p.command_timeout,
         seed=p.seed,
     )
     out.fail(p.failed_joints)
     return out
-
-
-def _initial_pose(p: SimParameters) -> Array:
-    x, y, z, *q = p.initial_pose
-    return pose_matrix(Point(x=x, y=y, z=z), Quaternion(x=q[0], y=q[1], z=q[2], w=q[3]))
 
 
 def _check_joints(name: str, joints: Iterable[str], robot: Robot) -> None:

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from vm_dynamics.compiled import all_finite, entry, jit
 from vm_dynamics.dynamics._coriolis_kernels import bracket, coadjoint, relative_twists
-from vm_dynamics.dynamics._entry import all_finite, entry, jit
 from vm_dynamics.dynamics._fluid_kernels import fluid_forces
 from vm_dynamics.dynamics._general_kernels import dot, mass_of_inertias
 from vm_dynamics.dynamics._hybrid_kernels import (
@@ -33,6 +33,12 @@ from vm_dynamics.dynamics._kernels import (
     place_bodies,
     place_inertias,
     times_inertia,
+)
+from vm_dynamics.dynamics._kinematics_kernels import (
+    algebra_rate,
+    compose,
+    project_twist,
+    wrench_in_frame,
 )
 from vm_dynamics.lie._kernels import dexp_inv_coefficients, se3_exp
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT
@@ -64,20 +70,22 @@ def check_forces(acc, force, loads):
 
 @jit
 def accelerate(model, added, elements, current, g, q, base, qd, passive, acc, force, loads, out):
-    """Accelerations [base; joints], (b + n,), into ``out``; ``acc`` has those of the active."""
+    """Accelerations [base; joints], (b + n,), into ``out``; ``acc`` has those of the active.
+
+    The forces of the active go into ``force``, which has those on the passive.
+    """
     for i in range(out.size):
         out[i] = acc[i]
-    effort = force.copy()
     if added.shape[0] == 0 and loads.shape[0] == 0 and passive.all():
         if model[0, N_BODIES] == model[0, N_DOF]:
-            forward_sweeps(model, g, q, base, qd, effort, out)
+            forward_sweeps(model, g, q, base, qd, force, out)
             return
     push = loads
     if added.shape[0] > 0:
         push = np.zeros((added.shape[0], 6))
         push[: loads.shape[0]] += loads
         fluid_forces(model, added, elements, current, g, q, base, qd, push)
-    hybrid_sweeps(model, added, g, q, base, qd, passive, out, effort, push)
+    hybrid_sweeps(model, added, g, q, base, qd, passive, out, force, push)
 
 
 @jit
@@ -87,12 +95,7 @@ def move_base(model, g, x, out):
     move = np.empty((4, 4))
     include_twist(model, x, twist)
     se3_exp(twist, move)
-    for i in range(4):
-        for j in range(4):
-            total = 0.0
-            for c in range(4):
-                total += g[i, c] * move[c, j]
-            out[i, j] = total
+    compose(g, move, out)
 
 
 @entry(STEP)
@@ -128,7 +131,8 @@ def semi_implicit(
         qd: joint velocities, shape (n,).
         passive: 1 for a passive degree of freedom, shape (b + n,).
         acc: accelerations of the active ones, shape (b + n,).
-        force: forces on the passive ones, shape (b + n,).
+        force: forces on the passive ones, shape (b + n,); those of the active ones at the step's
+            beginning when it returns.
         loads: external wrenches on the bodies in {1}, shape (nj + 1, 6) or (0, 6).
         h: the step [s].
         g1: the state after it, as the four above.
@@ -152,41 +156,15 @@ def semi_implicit(
 
 
 @jit
-def algebra_rate(model, x, base, out):
-    """Rate of x in ``g exp(x)`` at a base velocity: dexp^-1(-x) V, all (b,).
-
-    ``V + ad V / 2 + c2 ad^2 V + c4 ad^4 V``, ad that of x.
-    """
-    iota = inclusion(model)
+def group_rate(model, x, base, out):
+    """:func:`algebra_rate` in the coordinates of the base group, all (b,)."""
     twist = np.empty(6)
-    power = np.empty(6)
-    total = np.empty(6)
+    velocity = np.empty(6)
+    rate = np.empty(6)
     include_twist(model, x, twist)
-    include_twist(model, base, power)
-    total[:] = power
-    c2, c4 = dexp_inv_coefficients(twist[3] ** 2 + twist[4] ** 2 + twist[5] ** 2)
-    factors = (0.5, c2, 0.0, c4)
-    for k in range(4):
-        y = bracket(
-            twist[0], twist[1], twist[2], twist[3], twist[4], twist[5],
-            power[0], power[1], power[2], power[3], power[4], power[5],
-        )  # fmt: skip
-        for c in range(6):
-            power[c] = y[c]
-            total[c] += factors[k] * y[c]
-    project_twist(iota, total, out)
-
-
-@jit
-def project_twist(iota, x, out):
-    """iota^+ x of a twist of the group; the columns of iota are orthogonal."""
-    for i in range(iota.shape[1]):
-        total = 0.0
-        norm = 0.0
-        for c in range(6):
-            total += iota[c, i] * x[c]
-            norm += iota[c, i] * iota[c, i]
-        out[i] = total / norm
+    include_twist(model, base, velocity)
+    algebra_rate(twist, velocity, rate)
+    project_twist(inclusion(model), rate, out)
 
 
 @entry(STEP)
@@ -221,15 +199,16 @@ def runge_kutta(
     rate = np.zeros(size)
     a = np.empty(b + n)
     pose = np.empty((4, 4))
+    later = force.copy()
     for stage in range(4):
         reach = 0.0 if stage == 0 else (h if stage == 3 else 0.5 * h)
         now = start + reach * rate
         move_base(model, g, now[:b], pose)
         accelerate(
             model, added, elements, current, pose, now[b : b + n], now[b + n : 2 * b + n],
-            now[2 * b + n :], passive, acc, force, loads, a,
+            now[2 * b + n :], passive, acc, force if stage == 0 else later, loads, a,
         )  # fmt: skip
-        algebra_rate(model, now[:b], now[b + n : 2 * b + n], rate[:b])
+        group_rate(model, now[:b], now[b + n : 2 * b + n], rate[:b])
         rate[b : b + n] = now[2 * b + n :]
         rate[b + n :] = a
         weight = 1.0 if stage == 0 or stage == 3 else 2.0
@@ -302,18 +281,10 @@ def carry_momentum(model, x, momentum, out):
     twist = np.empty(6)
     move = np.empty((4, 4))
     full = np.empty(6)
-    after = np.empty(6)
     include_twist(model, x, twist)
     se3_exp(twist, move)
     lift_momentum(iota, momentum, full)
-    # [R^T f; R^T (t - p x f)]
-    f0, f1, f2 = full[0], full[1], full[2]
-    t0 = full[3] - (move[1, 3] * f2 - move[2, 3] * f1)
-    t1 = full[4] - (move[2, 3] * f0 - move[0, 3] * f2)
-    t2 = full[5] - (move[0, 3] * f1 - move[1, 3] * f0)
-    for i in range(3):
-        after[i] = move[0, i] * f0 + move[1, i] * f1 + move[2, i] * f2
-        after[3 + i] = move[0, i] * t0 + move[1, i] * t1 + move[2, i] * t2
+    after = wrench_in_frame(move, full)
     for i in range(iota.shape[1]):
         out[i] = 0.0
         for c in range(6):
@@ -463,13 +434,15 @@ def variational(model, g, q, base, qd, momenta, force, h, g1, q1, base1, qd1):
 
 
 @entry(
-    "void(f8[:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[::1], f8, f8, f8[::1], f8[::1], f8[::1])"
+    "void(f8[:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[::1], f8, f8, f8[::1], f8[::1], f8[::1],"
+    " f8[::1], f8[::1])"
 )
-def rub(model, inertias, q, damping, friction, speed, h, base, qd, impulse):
+def rub(model, inertias, q, damping, friction, speed, h, passive, force, base, qd, impulse):
     """Let the joints rub for a step, implicitly: ``(M + h D) v1 = M v``, v = [V; qd] in place.
 
     ``D = d + f tanh(|qd| / speed) / |qd|``. It acts between bodies, so it leaves the momentum,
-    and it is stable whatever the friction.
+    and it is stable whatever the friction. Driven degrees of freedom keep their velocities: their
+    drives overcome the friction and hold against that of the others.
 
     Args:
         model: packed model.
@@ -480,6 +453,8 @@ def rub(model, inertias, q, damping, friction, speed, h, base, qd, impulse):
         friction: f, shape (n,).
         speed: below which dry friction fades [rad/s or m/s].
         h: the step [s].
+        passive: 0 for a driven degree of freedom, shape (b + n,).
+        force: forces of the drives, shape (b + n,), to which goes what the friction takes.
         base: base velocity, shape (b,).
         qd: joint velocities, shape (n,).
         impulse: what the friction did to the joints' momenta, shape (n,).
@@ -494,13 +469,26 @@ def rub(model, inertias, q, damping, friction, speed, h, base, qd, impulse):
     v = np.empty(b + n)
     v[:b] = base
     v[b:] = qd
+    driven = np.flatnonzero(passive == 0.0)
+    rows = mass[driven]
+    for d in driven:
+        mass[d, :] = 0.0
+        mass[:, d] = 0.0
+        mass[d, d] = 1.0
     x = mass @ v
     for i in range(n):
         fast = abs(qd[i])
         dry = math.tanh(fast / speed) / fast if fast > 1e-6 * speed else 1.0 / speed
         impulse[i] = -h * (damping[i] + friction[i] * dry)
-        mass[b + i, b + i] -= impulse[i]
+        if passive[b + i] != 0.0:
+            mass[b + i, b + i] -= impulse[i]
     solve_positive(mass, x, b + n)
     impulse *= x[b:]
+    for k in range(driven.size):
+        d = driven[k]
+        for j in range(b + n):
+            force[d] += rows[k, j] * (x[j] - v[j]) / h
+        if d >= b:
+            force[d] -= impulse[d - b] / h
     base[:] = x[:b]
     qd[:] = x[b:]

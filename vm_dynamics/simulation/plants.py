@@ -8,19 +8,29 @@ and :func:`make_plant` says why.
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 from xml.etree import ElementTree
 
 import numpy as np
 
-from vm_dynamics.errors import DivergedError, ParameterError
+from vm_dynamics.errors import (
+    DivergedError,
+    ParameterError,
+    SimulationWarning,
+    VmDynamicsError,
+)
 from vm_dynamics.lie.se3 import Array
+from vm_dynamics.model import xml
 from vm_dynamics.robot import Robot
 from vm_dynamics.simulation.simulate import Run
-from vm_dynamics.simulation.trajectory import State
+from vm_dynamics.simulation.trajectory import State, checked_state
 from vm_dynamics.submerged import SubmergedRobot
 
+Urdf = str | bytes | os.PathLike[str]
+INSTALL = "pip install 'mujoco>=3.2'"
 # What is lost in a URDF's decimals, and by MuJoCo's own reading of them.
 SAME_MASS = 1e-9
 
@@ -48,25 +58,49 @@ class Choice(NamedTuple):
     why_own: str
 
 
-def make_plant(robot: Robot, urdf: str, step_size: float, *, friction: bool = True) -> Choice:
+def make_plant(robot: Robot, urdf: Urdf, step_size: float, *, friction: bool = True) -> Choice:
     """Plant of a robot: MuJoCo's where it can be.
+
+    A :class:`SimulationWarning` says so where MuJoCo could step such a robot, but is not installed
+    or refuses the URDF.
 
     Args:
         robot: the robot, with its gravity and fluid.
-        urdf: the text it was read from, which MuJoCo reads by itself.
+        urdf: what it was read from, text, bytes or path, which MuJoCo reads by itself.
         step_size: [s].
         friction: whether the joints rub as the URDF says.
 
     Raises:
-        ParameterError: MuJoCo is needed and not installed, or reads another robot.
+        ParameterError: MuJoCo reads another robot.
+        UrdfError: there is no URDF to read.
     """
     why = _why_own(robot)
     if not why:
-        try:
-            return Choice(MujocoPlant(robot, urdf, step_size, friction=friction), "")
-        except ValueError as error:  # what MuJoCo raises for a model it cannot compile
-            why = f"MuJoCo refuses it: {str(error).splitlines()[0]}"
+        if _mujoco() is None:
+            why = f"MuJoCo is not installed ({INSTALL})"
+        else:
+            try:
+                return Choice(MujocoPlant(robot, urdf, step_size, friction=friction), "")
+            except VmDynamicsError:
+                raise
+            except ValueError as error:  # what MuJoCo raises for a model it cannot compile
+                why = f"MuJoCo refuses it: {str(error).splitlines()[0]}"
+        warnings.warn(
+            f"robot {robot.name!r} is stepped by the package's own integrator, without joint "
+            f"limits: {why}",
+            SimulationWarning,
+            stacklevel=2,
+        )
     return Choice(OwnPlant(robot, step_size, friction=friction), why)
+
+
+def _mujoco() -> Any:
+    """MuJoCo, or None where it is not installed."""
+    try:
+        import mujoco
+    except ImportError:
+        return None
+    return mujoco
 
 
 def _why_own(robot: Robot) -> str:
@@ -100,7 +134,7 @@ class OwnPlant:
 
     @state.setter
     def state(self, state: State) -> None:
-        for rows, value in zip(self._run.rows, self.robot._state(*state), strict=True):
+        for rows, value in zip(self._run.rows, checked_state(self.robot, state), strict=True):
             rows[0] = value
 
     def step(self, tau: Array, base_wrench: Array) -> None:
@@ -122,7 +156,7 @@ class MujocoPlant:
     """
 
     def __init__(
-        self, robot: Robot, urdf: str, step_size: float, *, friction: bool = True
+        self, robot: Robot, urdf: Urdf, step_size: float, *, friction: bool = True
     ) -> None:
         """At rest at the origin, q = 0.
 
@@ -130,12 +164,9 @@ class MujocoPlant:
             ParameterError: MuJoCo is not installed, or reads another robot from the same text.
             ValueError: MuJoCo refuses the robot.
         """
-        try:
-            import mujoco
-        except ImportError:
-            raise ParameterError(
-                "the simulation needs MuJoCo: pip install 'mujoco>=3.2'"
-            ) from None
+        mujoco = _mujoco()
+        if mujoco is None:
+            raise ParameterError(f"a MujocoPlant needs MuJoCo: {INSTALL}")
         if mujoco.get_mju_user_warning() is None:
             # its own handler writes a file into the working directory; step() raises instead
             mujoco.set_mju_user_warning(lambda text: None)
@@ -172,7 +203,7 @@ class MujocoPlant:
 
     @state.setter
     def state(self, state: State) -> None:
-        g, q, V, qd = self.robot._state(*state)
+        g, q, V, qd = checked_state(self.robot, state)
         data = self.data
         self._mujoco.mj_resetData(self.model, data)
         data.qpos[:3] = g[:3, 3]
@@ -188,9 +219,8 @@ class MujocoPlant:
         """Go on by a step, with joint efforts (n,) and a wrench on the base in {1}, (6,)."""
         data, applied = self.data, self.data.qfrc_applied
         if self._sinks:
-            state = self.state
-            fluid = self.robot._generalized(state.q, self.robot._loads(*state, None, ()))
-            base_wrench, tau = base_wrench + fluid[:6], tau + fluid[6:]
+            on_base, on_joints = self.robot.fluid_forces(*self.state)
+            base_wrench, tau = base_wrench + on_base, tau + on_joints
         self._mujoco.mju_rotVecQuat(self._turned, base_wrench[:3], data.qpos[3:7])
         applied[:3], applied[3:6] = self._turned, base_wrench[3:]
         applied[self._v_at] = tau
@@ -202,7 +232,7 @@ class MujocoPlant:
             )
 
 
-def _spec(robot: Robot, urdf: str, step_size: float, friction: bool) -> Any:
+def _spec(robot: Robot, urdf: Urdf, step_size: float, friction: bool) -> Any:
     """MuJoCo's own reading of a URDF, with a free base."""
     import mujoco
 
@@ -227,9 +257,9 @@ def _spec(robot: Robot, urdf: str, step_size: float, friction: bool) -> Any:
     return spec
 
 
-def _prepared(robot: Robot, urdf: str, friction: bool) -> str:
+def _prepared(robot: Robot, urdf: Urdf, friction: bool) -> str:
     """URDF without what is above {1}, lies in other files, or shall not rub."""
-    root = ElementTree.fromstring(urdf)
+    root = ElementTree.fromstring(xml.read(urdf))
     for joint in root.findall("joint"):
         for rubbing in joint.findall("dynamics") if not friction else ():
             joint.remove(rubbing)

@@ -25,14 +25,14 @@ from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 from vm_dynamics.simulation import _kernels
-from vm_dynamics.simulation.trajectory import State, Trajectory
+from vm_dynamics.simulation.trajectory import State, Trajectory, checked_state
 from vm_dynamics.submerged import SubmergedRobot
 
 INTEGRATORS = ("semi_implicit", "runge_kutta", "variational")
-MOST_STEPS = 100_000_000
+MAX_SIMULATION_STEPS = 100_000_000
 # How often a progress bar is told, and how long a run may take before there is one.
 STEPS_A_REPORT = 200
-SILENT = 2.0  # [s]
+MIN_SECONDS_FOR_BAR = 2.0  # [s]
 _NO_INERTIAS = np.empty((0, 6, 6))
 
 
@@ -45,6 +45,7 @@ class Command(NamedTuple):
         link_wrenches: on any links; taken where the step begins.
         active: accelerations of degrees of freedom that are driven to them, by joint name, or
             ``base`` with b numbers. All others are passive; the set may change with every call.
+            What tau and base_wrench say of the driven does not matter.
     """
 
     tau: Any = None
@@ -87,6 +88,11 @@ def simulate(
     """
     if integrator not in INTEGRATORS:
         raise UnknownMethodError("integrator", integrator, INTEGRATORS)
+    if not (torque_law is None or callable(torque_law)):
+        raise ParameterError(
+            f"torque_law: got {type(torque_law).__name__}, expected a function of time and State, "
+            "or None"
+        )
     times = _times(t, step)
     run = Run(robot, state, times, float(step), friction)
     advance = run.stepper(integrator)
@@ -102,7 +108,9 @@ def _bar(steps: int, progress: bool | None) -> Any:
     from tqdm import tqdm
 
     disable = None if progress is None else not progress
-    return tqdm(total=steps, unit="step", desc="simulating", disable=disable, delay=SILENT)
+    return tqdm(
+        total=steps, unit="step", desc="simulating", disable=disable, delay=MIN_SECONDS_FOR_BAR
+    )
 
 
 def _times(t: Any, step: Any) -> Array:
@@ -118,10 +126,10 @@ def _times(t: Any, step: Any) -> Array:
             "and a step above zero [s]"
         )
     count = int((end - begin) / h * (1.0 + 1e-12) + 1e-9)
-    if not 1 <= count <= MOST_STEPS:
+    if not 1 <= count <= MAX_SIMULATION_STEPS:
         raise ParameterError(
             f"t, step: {end - begin:g} s in steps of {h:g} s are {count} steps, expected 1 to "
-            f"{MOST_STEPS}"
+            f"{MAX_SIMULATION_STEPS}"
         )
     return begin + h * np.arange(count + 1)
 
@@ -141,7 +149,7 @@ class Run:
     def __init__(
         self, robot: Robot, state: State, times: Array, step: float, friction: bool
     ) -> None:
-        g, q, V, qd = robot._state(*state)
+        g, q, V, qd = checked_state(robot, state)
         robot.base_group.log(g)  # refuses what is no displacement of the group
         count = len(times)
         self.robot, self.step = robot, step
@@ -190,7 +198,7 @@ class Run:
             passive, acc = self._driven(asked.active)
         if asked.link_wrenches:
             state = self.trajectory[k]
-            loads = Robot._loads(robot, *state, None, asked.link_wrenches)
+            loads = robot._given_loads(state.g, state.q, None, asked.link_wrenches)
         return _Forces(passive, acc, force, loads)
 
     def _driven(self, active: Mapping[str, Any]) -> tuple[Array, Array]:
@@ -210,12 +218,13 @@ class Run:
         """Function that makes state k + 1 of state k and the forces between them."""
         inner = self._variational() if integrator == "variational" else self._explicit(integrator)
         rub = self._rubbing()
+        made, none, b = self.trajectory, self.none.passive, self.robot.b
 
         def advance(k: int, forces: _Forces) -> None:
             try:
                 inner(k, forces)
                 if rub is not None:
-                    rub(k + 1)
+                    rub(k + 1, forces)
             except VmDynamicsError:
                 raise
             except RuntimeError:
@@ -228,6 +237,8 @@ class Run:
                 raise NonFiniteError(
                     f"tau: the law gave NaN or infinity at t = {self.times[k]:g} s: {tau}"
                 ) from None
+            if forces.passive is not none:  # the kernels have found what the drives gave
+                made.F[k], made.tau[k] = forces.force[:b], forces.force[b:]
 
         return advance
 
@@ -275,7 +286,7 @@ class Run:
 
         return inner
 
-    def _rubbing(self) -> Callable[[int], None] | None:
+    def _rubbing(self) -> Callable[[int, _Forces], None] | None:
         """Function that lets the joints rub at the end of the step to state k, if they do."""
         robot, h, impulse = self.robot, self.step, self.impulse
         if not self.rubs:
@@ -287,9 +298,10 @@ class Run:
         damping, friction = robot.damping.copy(), robot.friction.copy()
         model, (_, q, V, qd) = robot._packed, self.rows
 
-        def rub(k: int) -> None:
+        def rub(k: int, forces: _Forces) -> None:
             kernel(
-                model, inertias, q[k], damping, friction, STICTION_SPEED, h, V[k], qd[k], impulse
-            )
+                model, inertias, q[k], damping, friction, STICTION_SPEED, h, forces.passive,
+                forces.force, V[k], qd[k], impulse,
+            )  # fmt: skip
 
         return rub

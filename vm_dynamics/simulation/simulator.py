@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot with its motors, thrusters and sensors, stepped in simulated time.
 
-Around a :class:`Plant` it has what a real robot has: efforts are cut off at the motors' limits, a
-failed motor gives none, thrusters lag, the pose is slow, noisy, late and sometimes missing. As a
-driver does, it holds the last command until another comes.
+Around a :class:`vm_dynamics.simulation.plants.Plant` it has what a real robot has: efforts are cut
+off at the motors' limits, a failed motor gives none, thrusters lag, the pose is slow, noisy, late
+and sometimes missing. As a driver does, it holds the last command until another comes, or for a
+time only.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,8 +22,8 @@ from vm_dynamics.errors import ParameterError, UnknownJointError
 from vm_dynamics.lie.se3 import Array, exp
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
-from vm_dynamics.simulation.plants import make_plant
-from vm_dynamics.simulation.trajectory import State
+from vm_dynamics.simulation.plants import Urdf, make_plant
+from vm_dynamics.simulation.trajectory import State, checked_state
 
 NANO = 1_000_000_000
 
@@ -50,7 +52,7 @@ class Sensing:
 
 
 class Simulator:
-    """See the module.
+    """A robot with motors, thrusters and sensors that is stepped in simulated time.
 
     Attributes:
         robot: the robot.
@@ -61,12 +63,14 @@ class Simulator:
         held: whether the robot stands still, as on a stand, until the first command that is not
             zero; its rotors already give what keeps it there.
         thrusts: of the thrusters now, shape (m,) [N].
+        command_timeout: time without a command after which efforts, and likewise thrusts, are
+            zero [s]; may be replaced at any time.
     """
 
     def __init__(
         self,
         robot: Robot,
-        urdf: str,
+        urdf: Urdf,
         start: State,
         *,
         step: float = 1e-3,
@@ -74,33 +78,41 @@ class Simulator:
         sensing: Sensing | None = None,
         friction: bool = True,
         hold: bool = False,
+        command_timeout: float = math.inf,
         seed: int = 0,
     ) -> None:
         """Put the robot where it starts.
 
         Args:
             robot: the robot, with its gravity and fluid.
-            urdf: the text it was read from, for MuJoCo.
+            urdf: what it was read from, for MuJoCo: text, bytes or the path of a file.
             start: where it starts, and goes back to on :meth:`reset`.
             step: of the physics [s], a whole number of nanoseconds.
             propulsion: its thrusters, if it has some.
             sensing: what the sensors are like.
             friction: whether the joints rub as the URDF says.
             hold: see ``held``.
+            command_timeout: see the attributes.
             seed: of all noise.
         """
         self._step = round(step * NANO)
         if self._step < 1:
             raise ParameterError(f"step: got {step} s, expected a nanosecond at least")
         self.robot, self.propulsion = robot, propulsion
-        self._start = State(*robot._state(*start))
+        self._start = checked_state(robot, start)
         self._plant, self.why_own = make_plant(robot, urdf, self._step / NANO, friction=friction)
         self.sensing = sensing or Sensing()
         self._hold = hold
+        if not command_timeout > 0.0:
+            raise ParameterError(
+                f"command_timeout: got {command_timeout} s, expected a number above zero"
+            )
+        self.command_timeout = command_timeout
         self._random = np.random.default_rng(seed)
         self._works = np.ones(robot.n)
         self.nanos = 0
         self.reset()
+        exp(np.zeros(6))  # compiles what the first pose would have to wait for
 
     def reset(self) -> None:
         """Back to the start; the clock goes on."""
@@ -113,6 +125,7 @@ class Simulator:
         self.held = self._hold
         self._tau: Array = np.zeros(robot.n)
         self._push: Array = np.zeros(robot.b)
+        self._commanded = self._thrusted = self.nanos  # when the last commands came [ns]
         self.thrusts: Array = np.zeros(0 if thrusters is None else len(thrusters.rotors))
         self._asked: Array = self.thrusts
         if thrusters is not None and self.held:
@@ -126,11 +139,13 @@ class Simulator:
     def command(self, tau: Any) -> None:
         """Joint efforts, shape (n,), until the next ones."""
         limits = self.robot.effort_limits
+        self._commanded = self.nanos
         self._tau = np.clip(vector("commands", tau, self.robot.n), -limits, limits)
         self._release(self._tau)
 
     def thrust(self, thrusts: Any) -> None:
         """What the thrusters shall give, shape (m,) [N], until the next."""
+        self._thrusted = self.nanos
         self._asked = vector("thrusts", thrusts, len(self.thrusts))
         self._release(self._asked)
 
@@ -177,6 +192,7 @@ class Simulator:
         self.nanos += steps * self._step
         if self.held:
             return
+        self._forget_old_commands()
         wrench, tau = self._push, self.efforts
         for _ in range(steps):
             if thrusters is not None:
@@ -184,6 +200,13 @@ class Simulator:
                 wrench = self._push + given
                 self.thrusts = thrusters.motor_step(self.thrusts, self._asked, h)
             self._plant.step(tau, wrench)
+
+    def _forget_old_commands(self) -> None:
+        """Let nothing stand that nobody repeats."""
+        if self.nanos - self._commanded > self.command_timeout * NANO:
+            self._tau = np.zeros(self.robot.n)
+        if self.nanos - self._thrusted > self.command_timeout * NANO:
+            self._asked = np.zeros(len(self.thrusts))
 
     # -- sensors ----------------------------------------------------------------------------------
 

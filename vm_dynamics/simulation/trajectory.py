@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array
+from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
 
@@ -29,10 +31,22 @@ class State(NamedTuple):
     qd: Array
 
     @staticmethod
-    def at_rest(robot: Robot, q: Array | None = None) -> State:
+    def at_rest(robot: Robot, q: Any = None) -> State:
         """At the origin of the world and at rest, at joint positions q, zero unless given."""
-        shape = np.zeros(robot.n) if q is None else np.array(q, dtype=float)
+        shape = np.zeros(robot.n) if q is None else vector("q", q, robot.n)
         return State(np.eye(4), shape, np.zeros(robot.b), np.zeros(robot.n))
+
+
+def checked_state(robot: Robot, state: Any) -> State:
+    """A state in arrays of its own that fits a robot, or an error that says what does not."""
+    try:
+        g, q, V, qd = state
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"state: got {type(state).__name__}, expected a State(g, q, V, qd), as "
+            "State.at_rest(robot)"
+        ) from None
+    return State(*robot._state(g, q, V, qd))
 
 
 @dataclass(frozen=True)
@@ -46,8 +60,9 @@ class Trajectory:
         q: joint positions, shape (N + 1, n).
         V: base velocities in {1}, shape (N + 1, b).
         qd: joint velocities, shape (N + 1, n).
-        tau: joint efforts held from each time to the next, without friction, shape (N, n).
-        F: base wrenches in {1} held likewise, shape (N, b).
+        tau: joint efforts held from each time to the next, without friction, shape (N, n); of a
+            driven joint what its drive gives at the first of the two, friction overcome.
+        F: base wrenches in {1} held likewise, shape (N, b); of a driven base what drives it.
     """
 
     robot: Robot

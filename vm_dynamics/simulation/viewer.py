@@ -19,7 +19,7 @@ from vm_dynamics.robot import load
 from vm_dynamics.simulation.plants import MujocoPlant
 from vm_dynamics.simulation.trajectory import State
 
-PATIENCE = 2.0  # [s] for the window to close
+WINDOW_CLOSE_TIMEOUT = 2.0  # [s] for the window to close
 
 
 class Viewer:
@@ -57,7 +57,7 @@ class Viewer:
             with suppress(OSError):
                 self._process.stdin.close()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(WINDOW_CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
 

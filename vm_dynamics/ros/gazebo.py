@@ -6,8 +6,8 @@ would not guess, and what is done about it here:
 
 - A joint force is held until another one comes. Nothing in a URDF can change that:
   :mod:`vm_dynamics.ros.joint_force_node` sends zeros when commands stop.
-- A root link named ``world`` fixes the robot to the world: it is taken out if a floating joint
-  follows, and refused otherwise.
+- A root link named ``world`` fixes the robot to the world: it is taken out if a floating or planar
+  joint follows, and refused otherwise. Only the ground then keeps a planar base on its plane.
 - Fixed joints are merged, and the links behind them lost, unless a tag says otherwise.
 - ros2_control holds joints at their place when no controller has them, unless told not to.
 - URDF cannot carry added mass (SDF's ``<fluid_added_mass>``): its conversion has no place for it.
@@ -24,6 +24,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from vm_dynamics.errors import UnknownNameError, UrdfError, UrdfWarning
+from vm_dynamics.paths import config_dir
 from vm_dynamics.robot import Robot, load
 
 CONTROLS = ("force", "ros2_control")
@@ -43,6 +44,8 @@ def with_plugins(
     namespace: str = "",
     controllers: str = "",
     pose_rate: float = 50.0,
+    world_frame: str = WORLD_FRAME,
+    frame_prefix: str = "",
 ) -> str:
     """URDF with the tags that Gazebo needs.
 
@@ -54,6 +57,8 @@ def with_plugins(
         namespace: ROS namespace of the controller manager.
         controllers: YAML file of the controller manager, which only ``ros2_control`` needs.
         pose_rate: odometry messages a second of simulated time [Hz].
+        world_frame: frame of the odometry.
+        frame_prefix: in front of the root link's name, where odometry has it as a frame.
 
     Raises:
         UrdfError: the URDF is wrong, or Gazebo would fix it to the world.
@@ -73,8 +78,8 @@ def with_plugins(
     plugin = _plugin(root, "odometry-publisher", "OdometryPublisher")
     for key, value in (
         ("dimensions", "3"),
-        ("odom_frame", WORLD_FRAME),
-        ("robot_base_frame", robot.root_link),
+        ("odom_frame", world_frame),
+        ("robot_base_frame", frame_prefix + robot.root_link),
         ("odom_topic", _gz_odometry(name)),
         ("odom_publish_frequency", f"{pose_rate:g}"),
     ):
@@ -157,6 +162,22 @@ def joint_names(urdf: str) -> tuple[str, ...]:
     return _load(urdf).joint_names
 
 
+def world_file(name: str) -> Path:
+    """SDF file of a Gazebo world that comes with the package, by name, or the path of any other.
+
+    Raises:
+        UnknownNameError: neither a file nor one of the package's worlds.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    worlds = config_dir() / "worlds"
+    if (worlds / f"{name}.sdf").is_file():
+        return worlds / f"{name}.sdf"
+    names = sorted(path.stem for path in worlds.glob("*.sdf"))
+    raise UnknownNameError("world", name, (*names, "or the path of an SDF file"))
+
+
 def world_gravity(world: Path) -> tuple[float, ...]:
     """Acceleration of free fall in a world, shape (3,) [m/s^2].
 
@@ -199,20 +220,27 @@ def _check_control(control: str) -> None:
 
 
 def _free(root: Element) -> None:
-    """Take out a root link that stands for the world and is joined by a floating joint."""
+    """Take out a root link that stands for the world and is joined by a joint of a vehicle."""
     joints = root.findall("joint")
     children = {joint.find("child").get("link") for joint in joints}  # type: ignore[union-attr]
     link = next(link for link in root.findall("link") if link.get("name") not in children)
     name = link.get("name")
     below = [j for j in joints if j.find("parent").get("link") == name]  # type: ignore[union-attr]
-    floating = len(below) == 1 and below[0].get("type") == "floating"
-    if floating and not _has_mass(link):
+    vehicle = len(below) == 1 and below[0].get("type") in ("floating", "planar")
+    if vehicle and not _has_mass(link):
         root.remove(link)
         root.remove(below[0])
+        if below[0].get("type") == "planar":
+            warnings.warn(
+                f"joint {below[0].get('name')!r} is planar, which Gazebo does not know: there the "
+                "base is free, and only the ground keeps it on its plane",
+                UrdfWarning,
+                stacklevel=3,
+            )
     elif name == "world":
         raise UrdfError(
             "link 'world' is the root, to which Gazebo would fix the robot: leave it and its "
-            "joint out of the URDF, or give the joint type='floating'"
+            "joint out of the URDF, or give the joint type='floating' or 'planar'"
         )
     elif not _has_mass(link):
         raise UrdfError(f"link {name!r}: the root has no mass, and Gazebo would leave it out")

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled code: small functions that call each other, and entry points that Python calls.
+
+Left alone, Numba would compile anew for every array type that it meets: a float32 shape or a
+transposed one would stall a control loop for seconds. An entry point knows one signature,
+compiles it at its first use (or loads it from the cache on disk) and refuses anything else with
+a TypeError. So the hot path calls ``run`` at once, without inspecting its arguments, and only a
+refusal leads to the checks that convert or complain, and to ``checked``.
+
+Numba takes what it cached for stale if the kernel's own file has changed. Here it is stale if any
+source has changed that the kernel's module imports from this package, directly or not.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import logging
+import math
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+from numba.core import event
+
+log = logging.getLogger("vm_dynamics")
+
+# Reordered sums and fused products are welcome; NaN and infinity keep their meaning.
+FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "error_model": "numpy",
+    "nogil": True,
+    "no_cfunc_wrapper": True,
+}
+# Compiled code calls it, and nobody else.
+_INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True}
+# Of all kernels with an empty cache, as `make bench` prints it. Pages refer to the help of
+# `vm_dynamics warmup`, so it is only here.
+WARMUP_CPU_SECONDS = 120
+_IMPORT = re.compile(r"^(?:from|import) (vm_dynamics[\w.]*)", re.MULTILINE)
+
+
+@functools.cache
+def _source(module: str) -> bytes:
+    return Path(str(sys.modules[module].__file__)).read_bytes()
+
+
+def sources_of(module: str) -> set[str]:
+    """Names of a module of this package and of all that it imports from it, directly or not."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        name = left.pop()
+        if name not in found and name in sys.modules:
+            found.add(name)
+            left += _IMPORT.findall(_source(name).decode())
+    return found
+
+
+@functools.cache
+def source_key(module: str) -> str:
+    """Hash of everything that the kernels of a module are compiled from."""
+    digest = hashlib.sha256()
+    for name in sorted(sources_of(module)):
+        digest.update(name.encode() + b"\0" + _source(name) + b"\0")
+    return digest.hexdigest()
+
+
+def _keyed(dispatcher: Any) -> Any:
+    """Let the cache of a function depend on all its sources; Numba has no public way."""
+    dispatcher._cache._cache_file._source_stamp = source_key(dispatcher.py_func.__module__)
+    return dispatcher
+
+
+def jit(function: Callable) -> Any:
+    """Decorator of what compiled code calls."""
+    return _keyed(njit(function, **_INNER, fastmath=FASTMATH))
+
+
+def exact(function: Callable) -> Any:
+    """Decorator of what compiled code calls and what no sum may be reordered in."""
+    return _keyed(njit(function, **_INNER))
+
+
+@exact
+def all_finite(x):
+    """Whether a vector holds no NaN or infinity, a test that reordering would fold away."""
+    for i in range(x.size):
+        if not math.isfinite(x[i]):
+            return False
+    return True
+
+
+# What a refused call raises: no such signature, or the kernel's own check of sizes and NaN.
+REFUSED = (TypeError, ValueError)
+
+
+def _not_compiled(*_: Any) -> None:
+    raise TypeError("not compiled yet")
+
+
+class _Announcement(event.Listener):
+    """Says once in a process that it is not hanging but compiling."""
+
+    was_made = False
+
+    def on_start(self, event: Any) -> None:
+        if not _Announcement.was_made:
+            _Announcement.was_made = True
+            log.warning(
+                "compiling kernels, once per installation: some seconds each, about %d s of CPU "
+                "time for all of them; `vm_dynamics warmup` compiles all at once",
+                WARMUP_CPU_SECONDS,
+            )
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+class EntryPoint:
+    """A kernel that Python calls with arrays of one fixed signature.
+
+    Attributes:
+        run: the compiled function, which refuses other types; before it is compiled, all.
+        name: name of the kernel.
+        module: where it is defined.
+    """
+
+    __slots__ = ("_dispatcher", "_signature", "module", "name", "run")
+
+    def __init__(self, function: Callable, signature: str) -> None:
+        """Remember what to compile."""
+        self._dispatcher = _keyed(njit(function, **_OPTIONS, fastmath=FASTMATH))
+        self._signature = signature
+        self.name = function.__name__
+        self.module = function.__module__
+        self.run: Any = _not_compiled
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it can run at once."""
+        return self.run is not _not_compiled
+
+    def compile(self) -> None:
+        """Compile, or load from the cache, unless that was done before."""
+        if not self.is_compiled:
+            with event.install_listener("numba:compile", _Announcement()):
+                self._dispatcher.compile(self._signature)
+            self._dispatcher.disable_compile()
+            self.run = self._dispatcher
+
+    def checked(self, *arguments: Any) -> Any:
+        """Run with arguments of the right types and sizes, compiling first if need be."""
+        self.compile()
+        return self.run(*arguments)
+
+
+ENTRY_POINTS: list[EntryPoint] = []
+
+
+def compile_module(name: str) -> int:
+    """Compile all entry points of a module, and return how many."""
+    importlib.import_module(name)
+    points = [point for point in ENTRY_POINTS if point.module == name]
+    _Announcement.was_made = True  # who calls this says so
+    for point in points:
+        point.compile()
+    return len(points)
+
+
+def entry(signature: str) -> Callable[[Callable], EntryPoint]:
+    """Decorator that makes a kernel an :class:`EntryPoint`."""
+
+    def decorate(function: Callable) -> EntryPoint:
+        point = EntryPoint(function, signature)
+        ENTRY_POINTS.append(point)
+        return point
+
+    return decorate
