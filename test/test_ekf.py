@@ -209,7 +209,7 @@ def robot_of(case):
 def shifted(robot, q):
     """S, the shift of moments to the centre of mass (with a fluid, there is none)."""
     there = np.eye(4)
-    if not isinstance(robot, vm.SubmergedRobot):
+    if robot.fluid is None:
         there[:3, 3] = robot.center_of_mass(q)
     return (robot.base_group.iota_pinv @ se3.adjoint(there) @ robot.base_group.iota).T
 

@@ -58,7 +58,7 @@ def link_forces(robot, g, q, V, qd, Vd, qdd):
     Kirchhoff: ``-(A V_r' - ad_{V_r}^T A V_r)``, drag, buoyancy; V_r of the link relative to the
     current. Returns the generalized force [base; joints].
     """
-    fluid = robot.hydrodynamics
+    fluid = robot.fluid.hydrodynamics
     terms = dict(zip(robot.link_names, plain.link_terms(robot, q, qd), strict=True))
     out = np.zeros(robot.b + robot.n)
     for part in fluid.links:
@@ -108,7 +108,7 @@ def test_the_quaternion_model_too():
 
 def test_fluid_forces_are_those_of_the_text_books_without_added_mass(case):
     robot, s = case
-    fluid, none = robot.hydrodynamics, (0.0,) * 36
+    fluid, none = robot.fluid.hydrodynamics, (0.0,) * 36
     links = tuple(replace(part, added_mass=none) for part in fluid.links)
     light = vm.submerge(dry_of(robot), replace(fluid, links=links))
     still = np.zeros(robot.b), np.zeros(robot.n)
@@ -122,7 +122,7 @@ def test_there_are_no_fluid_forces_in_the_dry():
     s = State(robot, 5)
     F, tau = robot.fluid_forces(s.g, s.q, s.V, s.qd)
     assert F.shape == (3,) and tau.shape == (4,) and not F.any() and not tau.any()
-    assert robot.hydrodynamics is None
+    assert robot.fluid is None
 
 
 @pytest.mark.parametrize("formulation", [lagrange_poincare, quasi_coordinates, quaternion])
@@ -205,7 +205,7 @@ def test_a_vehicle_alone_obeys_the_equations_of_underwater_vehicles():
     V, F = rng.normal(size=(2, 6))
     g = vm.lie.SE3.exp(rng.normal(size=6))
     M_RB = dry.mass_matrix(())
-    part = robot.hydrodynamics.links[0]
+    part = robot.fluid.hydrodynamics.links[0]
     M = M_RB + np.array(part.added_mass).reshape(6, 6)
     p = M @ V
     C = -np.block([[np.zeros((3, 3)), hat3(p[:3])], [hat3(p[:3]), hat3(p[3:])]])
@@ -322,7 +322,7 @@ def test_a_submerged_robot_is_a_value_and_changes_with_its_description():
     assert robot != load("auv_arm4")
     assert pickle.loads(pickle.dumps(robot)) == robot
     heavier = robot.with_payload("tool", 1.0, (0, 0, 0))
-    assert isinstance(heavier, vm.SubmergedRobot) and heavier.total_mass == 101.0
+    assert heavier.fluid is not None and heavier.total_mass == 101.0
     assert robot.with_locked(["slew_joint"]).n == 3
     M, A = robot.batch_mass_and_connection(np.zeros((2, 4)))
     assert np.array_equal(M[1], robot.mass_matrix(np.zeros(4)))

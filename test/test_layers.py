@@ -2,6 +2,7 @@
 """The house: data flows one way, the core knows nothing of ROS, importing it is quick."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -20,7 +21,6 @@ FLOORS = (
     ("model",),
     ("dynamics",),
     ("robot",),
-    ("submerged",),
     ("estimation", "control", "locomotion", "simulation"),
     ("ros",),
     ("demo",),
@@ -67,6 +67,62 @@ def test_only_the_ros_room_imports_ros(path):
     names = {module.split(".")[0] for module in imports(path)}
     assert not names & ROS
     assert not {name for name in names if name.endswith("_msgs")}
+
+
+def private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+@functools.cache
+def private_names():
+    """Names with an underscore that each room gives to modules, functions, classes, attributes."""
+    out = {}
+    for path in FILES:
+        own = out.setdefault(path.relative_to(PACKAGE).with_suffix("").parts[0], {path.stem})
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                own.add(node.name)
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                own.add(node.id if isinstance(node, ast.Name) else node.attr)
+            elif isinstance(node, ast.keyword) and node.arg:  # __dict__.update(_name=...)
+                own.add(node.arg)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # __slots__
+                own.add(node.value)
+    return {room: {name for name in names if private(name)} for room, names in out.items()}
+
+
+def asked_for(path):
+    """Private names that a file asks other objects than ``self`` for."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and private(node.attr):
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+                yield node.attr
+
+
+def imported(path):
+    """Private names that a file imports from other rooms."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("vm_dynamics."):
+            if room(node.module) != path.relative_to(PACKAGE).parts[0]:
+                names = [*node.module.split("."), *(alias.name for alias in node.names)]
+                yield from filter(private, names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_room_touches_the_private_names_of_another(path):
+    rooms = private_names()
+    own = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    others = set().union(*(names for room, names in rooms.items() if room != own))
+    assert not (set(asked_for(path)) & others) - rooms[own]
+    assert not set(imported(path))
+
+
+def test_private_names_are_seen_where_they_are_touched(monkeypatch):
+    file = PACKAGE / "control" / "state.py"
+    assert "_square" in private_names()["model"]
+    source = "from vm_dynamics.lie import _kernels\nrobot._square\nself._own\n"
+    monkeypatch.setattr(type(file), "read_text", lambda _: source)
+    assert set(asked_for(file)) == {"_square"} and set(imported(file)) == {"_kernels"}
 
 
 def test_every_room_has_its_place():

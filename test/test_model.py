@@ -319,7 +319,7 @@ def arm():
     return vm.load(ROBOTS / "satellite_dual_arm.urdf", gravity=(0, 0, -9.81))
 
 
-@pytest.mark.parametrize("name", ["n", "gravity", "joint_names", "_packed", "something_new"])
+@pytest.mark.parametrize("name", ["n", "gravity", "joint_names", "packed", "something_new"])
 def test_a_robot_cannot_be_changed(arm, name):
     before = copy.copy(arm)
     with pytest.raises(AttributeError, match=f"{name}.*immutable"):

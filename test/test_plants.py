@@ -10,7 +10,7 @@ import pytest
 from cases import load, text
 
 import vm_dynamics as vm
-from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
+from vm_dynamics.model.hydrodynamics import Hydrodynamics
 from vm_dynamics.paths import robot_file, robot_names
 from vm_dynamics.simulation.plants import MujocoPlant, OwnPlant, make_plant
 

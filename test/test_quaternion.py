@@ -11,7 +11,7 @@ import vm_dynamics as vm
 from vm_dynamics import errors
 from vm_dynamics.dynamics.quaternion import QuaternionModel, forward
 from vm_dynamics.lie.se3 import hat3
-from vm_dynamics.submerged import submerge
+from vm_dynamics.robot import submerge
 
 SAME = 1e-9  # relative: what all formulations must agree to
 ROUNDING = 1e-12  # relative: the same sums in another order

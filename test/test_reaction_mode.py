@@ -76,7 +76,7 @@ def test_velocity_terms_of_a_link_are_the_rate_of_its_jacobian(name, base):
         frame = robot.link_frame(link)
         pose, bias = np.empty((4, 4)), np.empty(6)
         _kernels.link_bias.checked(
-            robot._packed, s.q, s.V, s.qd, frame.body, frame.pose, pose, bias
+            robot.packed, s.q, s.V, s.qd, frame.body, frame.pose, pose, bias
         )
         rate = derivative(lambda q, link=link: robot.link_jacobian(q, link), s.q, s.qd)
         assert relative(bias, rate @ np.r_[s.V, s.qd]) < ROUNDING

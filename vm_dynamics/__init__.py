@@ -11,7 +11,6 @@ from vm_dynamics.control import (
     PoseControl,
     ReactionMode,
 )
-from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
 from vm_dynamics.dynamics.loads import LinkWrench
 from vm_dynamics.dynamics.matrices import Hamel
 from vm_dynamics.dynamics.propulsion import Allocation, Propulsion, Rotor
@@ -48,9 +47,9 @@ from vm_dynamics.locomotion import (
     gait_displacement,
     plan_reorientation,
 )
-from vm_dynamics.robot import METHODS, Robot, load
+from vm_dynamics.model.hydrodynamics import Hydrodynamics
+from vm_dynamics.robot import METHODS, Robot, load, submerge
 from vm_dynamics.simulation import INTEGRATORS, Command, State, Trajectory, simulate
-from vm_dynamics.submerged import SubmergedRobot, submerge
 
 __version__ = "0.1.0"
 __all__ = [
@@ -86,7 +85,6 @@ __all__ = [
     "Rotor",
     "SimulationWarning",
     "State",
-    "SubmergedRobot",
     "Trajectory",
     "UnknownGroupError",
     "UnknownJointError",

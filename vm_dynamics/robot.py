@@ -9,15 +9,16 @@ the order of ``robot.joint_names``. SI units and radians. Every method returns f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vm_dynamics.compiled import REFUSED
 from vm_dynamics.dynamics import (
-    _hybrid_kernels,
+    hybrid_kernels,
     lagrange_poincare,
     quasi_coordinates,
     quaternion,
@@ -31,14 +32,24 @@ from vm_dynamics.dynamics.hybrid import (
     spring_force,
 )
 from vm_dynamics.dynamics.lagrange_poincare import Matrices
-from vm_dynamics.dynamics.loads import LinkWrench, check_wrenches, joint_friction, loads_of
+from vm_dynamics.dynamics.loads import (
+    NO_LOADS,
+    LinkWrench,
+    check_state,
+    check_wrenches,
+    fluid_forces,
+    fluid_loads,
+    generalized,
+    joint_friction,
+    loads_of,
+)
 from vm_dynamics.dynamics.matrices import RobotMatrices
 from vm_dynamics.dynamics.quasi_coordinates import FreeFloating, QuasiCoordinates
-from vm_dynamics.errors import UnknownMethodError
+from vm_dynamics.errors import ParameterError, UnknownMethodError
 from vm_dynamics.lie import DisplacementGroup, group
-from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
-from vm_dynamics.model.robot_model import vector
+from vm_dynamics.model.hydrodynamics import Hydrodynamics
+from vm_dynamics.model.robot_model import NO_ADDED_MASS, vector
 from vm_dynamics.model.spec import locked_positions
 from vm_dynamics.model.urdf import read
 
@@ -49,14 +60,15 @@ _FORMULATIONS: dict[str, Any] = {
     "quasi_coordinates": quasi_coordinates,
     "quaternion": quaternion,
 }
-_forward = _hybrid_kernels.forward
-_forward_with_wrench = _hybrid_kernels.forward_with_wrench
-_NO_ADDED_MASS = np.empty((0, 6, 6))
-_NO_LOADS = np.empty((0, 6))
+_forward = hybrid_kernels.forward
+_forward_with_wrench = hybrid_kernels.forward_with_wrench
 
 
 class Robot(RobotMatrices):
-    """A robot that can be asked for its dynamics; build one with :func:`load`."""
+    """A robot that can be asked for its dynamics; build one with :func:`load`.
+
+    Drag, buoyancy and current of a fluid act as external forces in every formulation.
+    """
 
     def joint_friction(self, qd: Any) -> Array:
         """Effort of the URDF's damping and dry friction, shape (n,); not part of the dynamics.
@@ -92,18 +104,18 @@ class Robot(RobotMatrices):
         Returns:
             F in frame {1}, shape (b,), and tau, shape (n,).
         """
-        g, q, V, qd = self._state(g, q, V, qd)
+        g, q, V, qd = self.check_state(g, q, V, qd)
         out = np.empty(self.b + self.n)
-        _hybrid_kernels.inverse_dynamics.checked(
-            self._packed,
-            self._added_mass,
+        hybrid_kernels.inverse_dynamics.checked(
+            self.packed,
+            self.added_mass,
             g,
             q,
             V,
             qd,
             vector("Vd", Vd, self.b),
             vector("qdd", qdd, self.n),
-            self._loads(g, q, V, qd, tip_wrench, link_wrenches),
+            self.loads(g, q, V, qd, tip_wrench, link_wrenches),
             out,
         )
         return out[: self.b], out[self.b :]
@@ -144,39 +156,55 @@ class Robot(RobotMatrices):
             acc = np.empty(self._square[0])
             try:
                 if base_wrench is None:
-                    _forward.run(self._packed, g, q, V, qd, tau, acc)
+                    _forward.run(self.packed, g, q, V, qd, tau, acc)
                 else:
-                    _forward_with_wrench.run(self._packed, g, q, V, qd, tau, base_wrench, acc)
+                    _forward_with_wrench.run(self.packed, g, q, V, qd, tau, base_wrench, acc)
             except REFUSED:
-                checked = (*self._state(g, q, V, qd), vector("tau", tau, self.n))
+                checked = (*self.check_state(g, q, V, qd), vector("tau", tau, self.n))
                 _forward.compile()
                 _forward_with_wrench.checked(
-                    self._packed, *checked, self._wrench(base_wrench), acc
+                    self.packed, *checked, self.check_wrench(base_wrench), acc
                 )
             return acc[: self.b], acc[self.b :]
         if method not in METHODS:
             raise UnknownMethodError("method", method, METHODS)
-        g, q, V, qd = self._state(g, q, V, qd)
-        force = np.concatenate((self._wrench(base_wrench), vector("tau", tau, self.n)))
+        g, q, V, qd = self.check_state(g, q, V, qd)
+        force = np.concatenate((self.check_wrench(base_wrench), vector("tau", tau, self.n)))
         if method == "hybrid":
-            loads = self._loads(g, q, V, qd, tip_wrench, link_wrenches)
+            loads = self.loads(g, q, V, qd, tip_wrench, link_wrenches)
             free = np.ones_like(force)
-            found, _ = self._hybrid(g, q, V, qd, free, np.zeros_like(force), force, loads)
+            found, _ = self.hybrid_sweep(g, q, V, qd, free, np.zeros_like(force), force, loads)
             return found[: self.b], found[self.b :]
         # gravity and fluid are the formulations' own
-        force += self._generalized(q, self._given_loads(g, q, tip_wrench, link_wrenches))
+        force += self.generalized(q, self.given_loads(g, q, tip_wrench, link_wrenches))
         F, tau = force[: self.b], force[self.b :]
         if method == "reduced":
             return self._forward_by_theorem_1(g, q, V, qd, tau, F)
         return _FORMULATIONS[method].forward(self, g, q, V, qd, tau, F)
+
+    def fluid_forces(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+        """What a fluid does to base and joints beyond its added mass, which the matrices have.
+
+        Drag, buoyancy and, with added mass, the current; zero in the dry.
+
+        Args:
+            g: pose of the base in the world, shape (4, 4); only its rotation matters.
+            q: shape (n,).
+            V: base velocity in {1}, shape (b,).
+            qd: joint velocities, shape (n,).
+
+        Returns:
+            F in {1}, shape (b,), and tau, shape (n,).
+        """
+        return fluid_forces(self, g, q, V, qd)
 
     def _forward_by_theorem_1(
         self, g: Array, q: Array, V: Array, qd: Array, tau: Array, F: Array
     ) -> tuple[Array, Array]:
         still, rest = np.zeros(self.b), np.zeros(self.n)
         weight = np.empty(self.b + self.n)
-        _hybrid_kernels.inverse_dynamics.checked(
-            self._packed, _NO_ADDED_MASS, g, q, still, rest, still, rest, _NO_LOADS, weight
+        hybrid_kernels.inverse_dynamics.checked(
+            self.packed, NO_ADDED_MASS, g, q, still, rest, still, rest, NO_LOADS, weight
         )
         mu = V + self.connection(q) @ qd
         reduced = self.reduced(q, qd, mu)
@@ -226,31 +254,14 @@ class Robot(RobotMatrices):
             dampers counted in tau.
         """
         mask = passive_mask(self, passive)
-        g, q, V, qd = self._state(g, q, V, qd)
+        g, q, V, qd = self.check_state(g, q, V, qd)
         acc = spread("active_acc", active_acc, 1.0 - mask)
         force = spread("passive_force", passive_force, mask)
         force[self.b :] += mask[self.b :] * spring_force(self, q, qd, stiffness, damping, rest)
-        loads = self._loads(g, q, V, qd, tip_wrench, link_wrenches)
-        acc, force = self._hybrid(g, q, V, qd, mask, acc, force, loads)
+        loads = self.loads(g, q, V, qd, tip_wrench, link_wrenches)
+        acc, force = self.hybrid_sweep(g, q, V, qd, mask, acc, force, loads)
         b = self.b
         return HybridMotion(acc[:b], acc[b:], force[:b], force[b:])
-
-    def _hybrid(
-        self,
-        g: Array,
-        q: Array,
-        V: Array,
-        qd: Array,
-        mask: Array,
-        acc: Array,
-        force: Array,
-        loads: Array,
-    ) -> tuple[Array, Array]:
-        """All accelerations and forces, (b + n,), those given filled in with the others."""
-        _hybrid_kernels.hybrid.checked(
-            self._packed, self._added_mass, g, q, V, qd, mask, acc, force, loads
-        )
-        return acc, force
 
     def disturbance_jacobian(self, q: Any, passive: Any = (BASE,)) -> Array:
         """Velocities of the passive for those of the active, at rest: J_D = -M_pp^-1 M_pa.
@@ -271,7 +282,7 @@ class Robot(RobotMatrices):
             M = self.mass_matrix(q)
             return -np.linalg.solve(M[np.ix_(p, p)], M[np.ix_(p, a)])
         out = np.empty(self._square)
-        _hybrid_kernels.disturbance.checked(self._packed, self._added_mass, q, mask, out)
+        hybrid_kernels.disturbance.checked(self.packed, self.added_mass, q, mask, out)
         return out[np.ix_(p, a)]
 
     def generalized_jacobian(self, q: Any, link: str, passive: Any = (BASE,)) -> Array:
@@ -329,7 +340,7 @@ class Robot(RobotMatrices):
         Raises:
             ParameterError: the base group is not SE2.
         """
-        wrench = self._wrench(base_wrench)
+        wrench = self.check_wrench(base_wrench)
         return quasi_coordinates.wheeled_forward(self, g, q, v, qd, tau, wrench)
 
     def dynamically_equivalent_manipulator(self) -> Robot:
@@ -343,60 +354,101 @@ class Robot(RobotMatrices):
         """
         return Robot(dynamically_equivalent(self), group("SO3"), tip_link=self.tip_link)
 
-    # -- helpers --------------------------------------------------------------------------------
+    # -- for whoever calls kernels ----------------------------------------------------------------
 
-    @cached_property
-    def _mimics(self) -> bool:
-        return len(self.tree.bodies) != self.n
+    def check_state(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array, Array, Array]:
+        """Fresh arrays (g, q, V, qd) that kernels take, or an error that names the argument."""
+        return check_state(self, g, q, V, qd)
 
-    @property
-    def _added_mass(self) -> Array:
-        """Added mass of the bodies, (nj + 1, 6, 6), or no rows; a fluid brings it."""
-        return _NO_ADDED_MASS
+    def check_wrench(self, base_wrench: Any) -> Array:
+        """A wrench on the base in {1}, shape (b,); zero if None."""
+        value = np.zeros(self.b) if base_wrench is None else base_wrench
+        return vector("base_wrench", value, self.b)
 
-    @cached_property
-    def _is_dry_tree(self) -> bool:
-        """Whether the quickest kernels serve: one hinge a joint, and no fluid."""
-        return not (self._mimics or len(self._added_mass))
-
-    def _loads(
+    def given_loads(
         self,
         g: Array,
         q: Array,
-        V: Array,
-        qd: Array,
-        tip_wrench: Any,
-        link_wrenches: Iterable[LinkWrench],
+        tip_wrench: Any = None,
+        link_wrenches: Iterable[LinkWrench] = (),
     ) -> Array:
-        """All that pushes the bodies but gravity, in {1}, shape (nj + 1, 6) or no rows."""
-        return self._given_loads(g, q, tip_wrench, link_wrenches)
-
-    def _given_loads(
-        self, g: Array, q: Array, tip_wrench: Any, link_wrenches: Iterable[LinkWrench]
-    ) -> Array:
-        """The wrenches that a caller gives, in {1}, shape (nj + 1, 6) or no rows."""
+        """The wrenches that a caller gives, on bodies, in {1}, shape (nj + 1, 6) or no rows."""
         wrenches = check_wrenches(link_wrenches)
         if tip_wrench is not None:
             tip = LinkWrench(self.tip_link, vector("tip_wrench", tip_wrench, 6))
             wrenches = (*wrenches, tip)
         if not wrenches:
-            return _NO_LOADS
+            return NO_LOADS
         return loads_of(self, wrenches, lambda link: self.link_pose(q, link), g)
 
-    def _generalized(self, q: Array, loads: Array) -> Array:
-        """Generalized forces of loads on the bodies, shape (b + n,)."""
-        out = np.zeros(self.b + self.n)
-        if len(loads):
-            _hybrid_kernels.generalized_loads.checked(self._packed, q, loads, out)
-        return out
+    def loads(
+        self,
+        g: Array,
+        q: Array,
+        V: Array,
+        qd: Array,
+        tip_wrench: Any = None,
+        link_wrenches: Iterable[LinkWrench] = (),
+    ) -> Array:
+        """All that pushes the bodies but gravity, in {1}, shape (nj + 1, 6) or no rows.
 
-    def _wrench(self, base_wrench: Any) -> Array:
-        value = np.zeros(self.b) if base_wrench is None else base_wrench
-        return vector("base_wrench", value, self.b)
+        That is what a caller gives, and drag, buoyancy and current of a fluid; its added mass is
+        in the matrices.
 
-    def _state(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array, Array, Array]:
-        motion = vector("V", V, self.b), vector("qd", qd, self.n)
-        return check_pose(g).copy(), vector("q", q, self.n), *motion
+        Args:
+            g: pose of the base in the world, shape (4, 4).
+            q: shape (n,).
+            V: base velocity, shape (b,).
+            qd: joint velocities, shape (n,).
+            tip_wrench: external wrench [f; t] on ``tip_link``, in its frame, shape (6,).
+            link_wrenches: external wrenches on any links.
+        """
+        given = self.given_loads(g, q, tip_wrench, link_wrenches)
+        fluid = fluid_loads(self, g, q, V, qd)
+        if not len(given):
+            return fluid
+        return given + fluid if len(fluid) else given
+
+    def generalized(self, q: Array, loads: Array) -> Array:
+        """Forces [F; tau] of loads on the bodies, shape (b + n,)."""
+        return generalized(self, q, loads)
+
+    def hybrid_sweep(
+        self,
+        g: Array,
+        q: Array,
+        V: Array,
+        qd: Array,
+        mask: Array,
+        acc: Array,
+        force: Array,
+        loads: Array,
+    ) -> tuple[Array, Array]:
+        """All accelerations and forces, (b + n,), those given filled in with the others.
+
+        Args:
+            g: pose of the base in the world, shape (4, 4).
+            q: shape (n,).
+            V: base velocity, shape (b,).
+            qd: joint velocities, shape (n,).
+            mask: 1 for a passive degree of freedom, 0 for a driven one, shape (b + n,).
+            acc: accelerations of the driven ones; the others are written.
+            force: forces on the passive ones; the others are written.
+            loads: see :meth:`loads`.
+        """
+        hybrid_kernels.hybrid.checked(
+            self.packed, self.added_mass, g, q, V, qd, mask, acc, force, loads
+        )
+        return acc, force
+
+    @cached_property
+    def _mimics(self) -> bool:
+        return len(self.tree.bodies) != self.n
+
+    @cached_property
+    def _is_dry_tree(self) -> bool:
+        """Whether the quickest kernels serve: one hinge a joint, and no fluid."""
+        return self.fluid is None and not self._mimics
 
 
 def load(
@@ -443,3 +495,24 @@ def load(
     else:
         base_group = group(base, pitch=pitch)
     return Robot(description, base_group, gravity, tip_link)
+
+
+def submerge(robot: Robot, hydrodynamics: Hydrodynamics | str | Path | Mapping[str, Any]) -> Robot:
+    """The same robot in a fluid, ``robot.fluid``.
+
+    Its links carry added mass, feel drag, float and drift with the current.
+
+    Args:
+        robot: the robot; give it gravity, or nothing floats.
+        hydrodynamics: the fluid, or the YAML file or mapping to read it from.
+
+    Raises:
+        ParameterError: the parameters say something impossible, or the robot is submerged.
+        UnknownLinkError: they name a link that the robot does not have.
+    """
+    if robot.fluid is not None:
+        raise ParameterError(f"robot: {robot!r} is submerged already")
+    if not isinstance(hydrodynamics, Hydrodynamics):
+        hydrodynamics = Hydrodynamics.load(hydrodynamics)
+    dry = robot.description, robot.base_group, robot.gravity, robot.tip_link
+    return Robot(*dry, hydrodynamics)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled control laws in O(n). Conventions as in ``vm_dynamics.dynamics._kernels``.
+"""Compiled control laws in O(n). Conventions as in ``vm_dynamics.dynamics.mass_kernels``.
 
 With S_k the screw of joint k in {1}, N_k the inertia of body k, N^c_k that of all outboard of the
 joint, m_k = N^c_k S_k and L = iota M_b^-1 iota^T:
@@ -14,15 +14,16 @@ import math
 import numpy as np
 
 from vm_dynamics.compiled import all_finite, entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import bracket, coadjoint, relative_twists
-from vm_dynamics.dynamics._general_kernels import dot, times
-from vm_dynamics.dynamics._hybrid_kernels import (
+from vm_dynamics.dynamics.coriolis_kernels import bracket, coadjoint, relative_twists
+from vm_dynamics.dynamics.general_kernels import dot, times
+from vm_dynamics.dynamics.hybrid_kernels import (
     check_state,
     include_twist,
     is_rigid,
     solve_positive,
 )
-from vm_dynamics.dynamics._kernels import (
+from vm_dynamics.dynamics.kinematics_kernels import into_frame, locate
+from vm_dynamics.dynamics.mass_kernels import (
     BAD_INPUT,
     PLACED,
     column,
@@ -34,8 +35,7 @@ from vm_dynamics.dynamics._kernels import (
     place_inertias,
     times_inertia,
 )
-from vm_dynamics.dynamics._kinematics_kernels import into_frame, locate
-from vm_dynamics.dynamics._reduced_kernels import shape_inertia
+from vm_dynamics.dynamics.reduced_kernels import shape_inertia
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT
 
 # Rows of the settings of the momentum compensator, (11, n); the first six are those of JointLimits

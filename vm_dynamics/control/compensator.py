@@ -105,7 +105,7 @@ class MomentumCompensator(Controller):
         self._moves = False
         self._still, self._uncarried = np.zeros(robot.b), np.zeros(robot.n)
         self._heavy = bool(robot.gravity.any())
-        self._fluid = len(robot._added_mass) > 0
+        self._fluid = robot.fluid is not None
         needs = {"locked_velocity"} if law else set()
         self.needs = frozenset({*needs, "pose"} if self.needs_pose else needs)
         self.kernels = () if self._fluid else (_compensate,)
@@ -201,7 +201,7 @@ class MomentumCompensator(Controller):
             return self._in_fluid(q, qd, mu, carried)
         try:
             _compensate.run(
-                self.robot._packed,
+                self.robot.packed,
                 q,
                 qd,
                 mu,
@@ -222,7 +222,7 @@ class MomentumCompensator(Controller):
         state = vector("q", q, n), vector("qd", qd, n), vector("mu", mu, self.robot.b)
         try:
             _compensate.checked(
-                self.robot._packed,
+                self.robot.packed,
                 *state,
                 self._settings,
                 carried,

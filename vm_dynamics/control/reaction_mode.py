@@ -326,7 +326,7 @@ class ReactionMode(Controller):
             raise ParameterError("target: got none, expected set_target before the first step")
         pose, bias = np.empty((4, 4)), np.empty(6)
         _kernels.link_bias.checked(
-            robot._packed, q, V, qd, self._frame.body, self._frame.pose, pose, bias
+            robot.packed, q, V, qd, self._frame.body, self._frame.pose, pose, bias
         )
         J = robot.link_jacobian(q, self.link)
         twist = J @ np.concatenate((V, qd))

@@ -9,7 +9,7 @@ import numpy as np
 
 from vm_dynamics.compiled import REFUSED
 from vm_dynamics.control import _kernels
-from vm_dynamics.dynamics import _hybrid_kernels
+from vm_dynamics.dynamics import hybrid_kernels
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
@@ -28,10 +28,10 @@ def checked_state(
         qd: joint velocities, shape (n,).
     """
     try:
-        _kernels.check.run(robot._packed, g, q, V, qd)
+        _kernels.check.run(robot.packed, g, q, V, qd)
     except REFUSED:
         _kernels.check.compile()
-        return robot._state(g, q, V, qd)
+        return robot.check_state(g, q, V, qd)
     return g, q, V, qd
 
 
@@ -60,9 +60,9 @@ def inverse_dynamics(
 ) -> Array:
     """Forces [F; tau], shape (b + n,), that accelerations need at a checked state."""
     out = np.empty(robot.b + robot.n)
-    loads = robot._loads(*state, None, ())
-    _hybrid_kernels.inverse_dynamics.checked(
-        robot._packed, robot._added_mass, *state, Vd, qdd, loads, out
+    loads = robot.loads(*state)
+    hybrid_kernels.inverse_dynamics.checked(
+        robot.packed, robot.added_mass, *state, Vd, qdd, loads, out
     )
     return out
 
@@ -83,7 +83,7 @@ def hybrid_dynamics(
         acc: accelerations of the others, shape (b + n,), overwritten.
         force: forces on the passive ones, shape (b + n,), overwritten.
     """
-    return robot._hybrid(*state, passive, acc, force, robot._loads(*state, None, ()))
+    return robot.hybrid_sweep(*state, passive, acc, force, robot.loads(*state))
 
 
 def cross(a: Array, b: Array) -> Array:

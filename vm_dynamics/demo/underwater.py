@@ -18,10 +18,9 @@ from vm_dynamics.demo.scenario import (
     within_limits,
 )
 from vm_dynamics.lie.se3 import Array
-from vm_dynamics.robot import Robot
+from vm_dynamics.robot import Robot, submerge
 from vm_dynamics.ros.client import Client
 from vm_dynamics.simulation import State
-from vm_dynamics.submerged import submerge
 
 STATION = (0.0, 0.0, -10.0)  # [m]
 CURRENT = (0.25, 0.15, 0.0)  # [m/s]

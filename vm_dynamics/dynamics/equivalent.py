@@ -73,7 +73,7 @@ def dynamically_equivalent(robot: RobotModel) -> Description:
 
 
 def _require_free_chain(robot: RobotModel) -> None:
-    if robot.hydrodynamics is not None:
+    if robot.fluid is not None:
         raise ParameterError(
             f"robot: {robot.name!r} is submerged, expected one that no force acts on"
         )

@@ -2,7 +2,7 @@
 """All matrices of the dynamics from the mass matrix and its derivatives by the joints.
 
 Implements: [Mishra2022] Theorems 1 and 2 in terms of the derivatives of [Moghaddam]. What the
-kernels of ``_reduced_kernels`` do quicker for rigid bodies holds here for bodies of any inertia,
+kernels of ``reduced_kernels`` do quicker for rigid bodies holds here for bodies of any inertia,
 as those with added mass.
 """
 

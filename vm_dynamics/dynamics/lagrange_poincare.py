@@ -34,6 +34,7 @@ from vm_dynamics.dynamics._bodies import (
     parents,
     solve,
 )
+from vm_dynamics.dynamics.loads import fluid_forces
 from vm_dynamics.lie import DisplacementGroup
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array, ad, adjoint, exp, hat, inverse
@@ -286,7 +287,7 @@ def forward(
     m = matrices(robot, q)
     P = m.M_0 @ V + m.M_0m @ qd
     f_u, du_dq = potential_wrench(robot, g, q)
-    on_base, on_joints = robot.fluid_forces(g, q, V, qd)
+    on_base, on_joints = fluid_forces(robot, g, q, V, qd)
     on_base += F - f_u
     P_dot = robot.base_group.ad(V).T @ P + on_base
     on_shape = on_joints + tau - du_dq - m.A.T @ on_base

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External wrenches on links, and friction in joints.
+"""External wrenches on links, forces of a fluid, and friction in joints.
 
 Whatever pushes a link reaches the dynamics as a wrench on its body in frame {1}: a row of the
 array of loads, shape (nj + 1, 6), base first.
@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vm_dynamics.dynamics import fluid_kernels, hybrid_kernels
 from vm_dynamics.errors import DimensionError, UnknownNameError
+from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import RobotModel, vector
 
+NO_LOADS = np.empty((0, 6))
 LINK_WRENCH_AXES = ("link", "world")
 # Below this speed dry friction fades to zero, so that a joint at rest does not chatter.
 STICTION_SPEED = 1e-2  # [rad/s or m/s]
@@ -67,6 +70,64 @@ def loads_of(robot: RobotModel, wrenches: tuple[LinkWrench, ...], poses: Any, g:
         row[:3] += force
         row[3:] += turn @ wrench[3:] + np.cross(pose[:3, 3], force)
     return out
+
+
+def fluid_loads(robot: RobotModel, g: Array, q: Array, V: Array, qd: Array) -> Array:
+    """Drag, buoyancy and current on the bodies in {1}, shape (nj + 1, 6), or no rows in the dry.
+
+    Args:
+        robot: the robot.
+        g: pose of the base in the world, shape (4, 4).
+        q: shape (n,).
+        V: base velocity in {1}, shape (b,).
+        qd: joint velocities, shape (n,).
+    """
+    if robot.fluid is None:
+        return NO_LOADS
+    _, added_mass, elements, current = robot.fluid
+    out = np.zeros((len(added_mass), 6))
+    fluid_kernels.fluid_loads.checked(
+        robot.packed, added_mass, elements, current, g, q, V, qd, out
+    )
+    return out
+
+
+def generalized(robot: RobotModel, q: Array, loads: Array) -> Array:
+    """Forces [F; tau] of loads on the bodies, shape (b + n,)."""
+    out = np.zeros(robot.b + robot.n)
+    if len(loads):
+        hybrid_kernels.generalized_loads.checked(robot.packed, q, loads, out)
+    return out
+
+
+def fluid_forces(robot: RobotModel, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+    """What a fluid does to base and joints beyond its added mass, which the matrices have.
+
+    Drag, buoyancy and, with added mass, the current; zero in the dry.
+
+    Args:
+        robot: the robot.
+        g: pose of the base in the world, shape (4, 4); only its rotation matters.
+        q: shape (n,).
+        V: base velocity in {1}, shape (b,).
+        qd: joint velocities, shape (n,).
+
+    Returns:
+        F in {1}, shape (b,), and tau, shape (n,).
+    """
+    if robot.fluid is None:
+        return np.zeros(robot.b), np.zeros(robot.n)
+    state = check_state(robot, g, q, V, qd)
+    out = generalized(robot, state[1], fluid_loads(robot, *state))
+    return out[: robot.b], out[robot.b :]
+
+
+def check_state(
+    robot: RobotModel, g: Any, q: Any, V: Any, qd: Any
+) -> tuple[Array, Array, Array, Array]:
+    """Fresh arrays (g, q, V, qd) that kernels take, or an error that names the argument."""
+    motion = vector("V", V, robot.b), vector("qd", qd, robot.n)
+    return check_pose(g).copy(), vector("q", q, robot.n), *motion
 
 
 def joint_friction(robot: RobotModel, qd: Array) -> Array:

@@ -16,25 +16,28 @@ import numpy as np
 
 from vm_dynamics.compiled import REFUSED, EntryPoint
 from vm_dynamics.dynamics import (
-    _coriolis_kernels,
-    _general_kernels,
-    _kernels,
-    _kinematics_kernels,
-    _reduced_kernels,
+    coriolis_kernels,
+    general,
+    general_kernels,
+    kinematics_kernels,
+    mass_kernels,
+    reduced_kernels,
 )
 from vm_dynamics.dynamics.frames import FRAMES, MovingFrame, centroidal_frame, virtual_chassis
+from vm_dynamics.dynamics.lagrange_poincare import decouple
 from vm_dynamics.dynamics.reduced import Reduced
 from vm_dynamics.errors import DimensionError, NonFiniteError, UnknownNameError
 from vm_dynamics.lie import DisplacementGroup
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array, inverse
+from vm_dynamics.model.hydrodynamics import Hydrodynamics
 from vm_dynamics.model.robot_model import RobotModel, vector
 from vm_dynamics.model.spec import Description
 from vm_dynamics.model.tree import require_inertia
 
-_mass_matrix = _kernels.mass_matrix
-_connection = _kernels.connection
-_mass_and_connection = _kernels.mass_and_connection
+_mass_matrix = mass_kernels.mass_matrix
+_connection = mass_kernels.connection
+_mass_and_connection = mass_kernels.mass_and_connection
 
 
 class Hamel(NamedTuple):
@@ -45,7 +48,11 @@ class Hamel(NamedTuple):
 
 
 class RobotMatrices(RobotModel):
-    """A robot that can be asked for its kinematics, mass matrix, connection and curvature."""
+    """A robot that can be asked for its kinematics, mass matrix, connection and curvature.
+
+    In a fluid all of these include the added mass. The centre of mass and the frames of
+    :meth:`frame` are those of the robot's own mass.
+    """
 
     def __init__(
         self,
@@ -53,12 +60,13 @@ class RobotMatrices(RobotModel):
         base_group: DisplacementGroup,
         gravity: Any = (0.0, 0.0, 0.0),
         tip_link: str | None = None,
+        hydrodynamics: Hydrodynamics | None = None,
     ) -> None:
         """Merge, pack and check a description."""
         super().__init__(description, base_group, gravity, tip_link)
         # of the bodies alone: a fluid that adds mass to them may be gone tomorrow
-        mass = RobotMatrices.mass_matrix(self, np.full(self.n, 0.1))
-        require_inertia(self.tree, base_group, mass)
+        require_inertia(self.tree, base_group, self.mass_matrix(np.full(self.n, 0.1)))
+        self._enter(hydrodynamics)
 
     # -- shape ----------------------------------------------------------------------------------
 
@@ -70,36 +78,47 @@ class RobotMatrices(RobotModel):
         so that the kinetic energy is ``[V; qd]^T M [V; qd] / 2``, [Mishra2022] eq. (7).
         """
         out = np.empty(self._square)
+        if self.fluid is not None:
+            checked = vector("q", q, self.n)
+            general_kernels.general_mass_matrix.checked(
+                self.packed, self.body_inertias, checked, out
+            )
+            return out
         try:
-            _mass_matrix.run(self._packed, q, out)
+            _mass_matrix.run(self.packed, q, out)
         except REFUSED:
-            _mass_matrix.checked(self._packed, vector("q", q, self.n), out)
+            _mass_matrix.checked(self.packed, vector("q", q, self.n), out)
         return out
 
     def connection(self, q: Any) -> Array:
         """Mechanical connection A = M_b^-1 M_bq, shape (b, n): at rest V = -A qd."""
+        if self.fluid is not None:
+            return self.mass_and_connection(q)[1]
         out = np.empty(self._wide)
         try:
-            _connection.run(self._packed, q, out)
+            _connection.run(self.packed, q, out)
         except REFUSED:
-            _connection.checked(self._packed, vector("q", q, self.n), out)
+            _connection.checked(self.packed, vector("q", q, self.n), out)
         return out
 
     def mass_and_connection(self, q: Any) -> tuple[Array, Array]:
         """Mass matrix, shape (b + n, b + n), and connection, shape (b, n), from one pass."""
+        if self.fluid is not None:
+            M, b = self.mass_matrix(q), self.b
+            return M, np.linalg.solve(M[:b, :b], M[:b, b:])
         mass = np.empty(self._square)
         conn = np.empty(self._wide)
         try:
-            _mass_and_connection.run(self._packed, q, mass, conn)
+            _mass_and_connection.run(self.packed, q, mass, conn)
         except REFUSED:
-            _mass_and_connection.checked(self._packed, vector("q", q, self.n), mass, conn)
+            _mass_and_connection.checked(self.packed, vector("q", q, self.n), mass, conn)
         return mass, conn
 
     def mass_derivatives(self, q: Any) -> Array:
         """Derivative of the mass matrix by every joint, shape (n, b + n, b + n)."""
         out = np.empty((self.n, *self._square))
         checked = vector("q", q, self.n)
-        _general_kernels.mass_derivatives.checked(self._packed, self.body_inertias, checked, out)
+        general_kernels.mass_derivatives.checked(self.packed, self.body_inertias, checked, out)
         return out
 
     def batch_mass_and_connection(
@@ -119,6 +138,9 @@ class RobotMatrices(RobotModel):
             raise DimensionError(f"q: got shape {np.shape(q)}, expected (N, {self.n})")
         if not np.isfinite(shapes).all():
             raise NonFiniteError("q: holds NaN or infinity")
+        if self.fluid is not None:
+            pairs = [self.mass_and_connection(row) for row in shapes]
+            return np.array([M for M, _ in pairs]), np.array([A for _, A in pairs])
         count = len(shapes)
         mass = np.empty((count, *self._square))
         conn = np.empty((count, *self._wide))
@@ -128,8 +150,8 @@ class RobotMatrices(RobotModel):
 
         def part(start: int, end: int) -> None:
             rows = slice(start, end)
-            _kernels.batch_mass_and_connection.checked(
-                self._packed, shapes[rows], mass[rows], conn[rows]
+            mass_kernels.batch_mass_and_connection.checked(
+                self.packed, shapes[rows], mass[rows], conn[rows]
             )
 
         if workers == 1:
@@ -142,12 +164,12 @@ class RobotMatrices(RobotModel):
 
     def link_pose(self, q: Any, link: str) -> Array:
         """Pose g_1k of a link in frame {1}, shape (4, 4)."""
-        return self._of_link(_kinematics_kernels.link_pose, q, link, np.empty((4, 4)))
+        return self._of_link(kinematics_kernels.link_pose, q, link, np.empty((4, 4)))
 
     def link_jacobian(self, q: Any, link: str) -> Array:
         """Body Jacobian of a link: V_k = J [V; qd] in the link's frame, shape (6, b + n)."""
         out = np.empty((6, self.b + self.n))
-        return self._of_link(_kinematics_kernels.link_jacobian, q, link, out)
+        return self._of_link(kinematics_kernels.link_jacobian, q, link, out)
 
     def center_of_mass(self, q: Any) -> Array:
         """Centre of mass of the whole robot in frame {1}, shape (3,) [m]."""
@@ -194,11 +216,14 @@ class RobotMatrices(RobotModel):
         return np.einsum("ab,bij->aij", to_frame, out)
 
     def _base_curvature(self, q: Any) -> Array:
+        if self.fluid is not None:
+            m = decouple(self.mass_matrix(q), self.mass_derivatives(q), self.b)
+            return general.curvature(m, self.base_group)
         out = np.empty((self.b, self.n, self.n))
         try:
-            _reduced_kernels.curvature.run(self._packed, q, out)
+            reduced_kernels.curvature.run(self.packed, q, out)
         except REFUSED:
-            _reduced_kernels.curvature.checked(self._packed, vector("q", q, self.n), out)
+            reduced_kernels.curvature.checked(self.packed, vector("q", q, self.n), out)
         return out
 
     # -- motion ---------------------------------------------------------------------------------
@@ -232,12 +257,16 @@ class RobotMatrices(RobotModel):
             V: base velocity, shape (b,).
             qd: joint velocities, shape (n,).
         """
+        if self.fluid is not None:
+            velocity = np.concatenate((vector("V", V, self.b), vector("qd", qd, self.n)))
+            M, dM = self.mass_matrix(q), self.mass_derivatives(q)
+            return Hamel(M, general.coriolis(M, dM, self.base_group, velocity))
         mass, coriolis = np.empty(self._square), np.empty(self._square)
         try:
-            _coriolis_kernels.hamel.run(self._packed, q, V, qd, mass, coriolis)
+            coriolis_kernels.hamel.run(self.packed, q, V, qd, mass, coriolis)
         except REFUSED:
             checked = vector("q", q, self.n), vector("V", V, self.b), vector("qd", qd, self.n)
-            _coriolis_kernels.hamel.checked(self._packed, *checked, mass, coriolis)
+            coriolis_kernels.hamel.checked(self.packed, *checked, mass, coriolis)
         return Hamel(mass, coriolis)
 
     def reduced(self, q: Any, qd: Any, mu: Any) -> Reduced:
@@ -249,6 +278,10 @@ class RobotMatrices(RobotModel):
             mu: locked velocity V + A qd, shape (b,).
         """
         b, n = self._wide
+        if self.fluid is not None:
+            motion = vector("qd", qd, n), vector("mu", mu, b)
+            M, dM = self.mass_matrix(q), self.mass_derivatives(q)
+            return general.reduced(M, dM, self.base_group, *motion)
         empty = np.empty
         out = (
             empty((b, b)),
@@ -263,23 +296,23 @@ class RobotMatrices(RobotModel):
             empty(self._square),
         )
         try:
-            _reduced_kernels.reduced.run(self._packed, q, qd, mu, *out)
+            reduced_kernels.reduced.run(self.packed, q, qd, mu, *out)
         except REFUSED:
             checked = vector("q", q, n), vector("qd", qd, n), vector("mu", mu, b)
-            _reduced_kernels.reduced.checked(self._packed, *checked, *out)
+            reduced_kernels.reduced.checked(self.packed, *checked, *out)
         return Reduced(self.base_group, *out)
 
     def _of_link(self, kernel: EntryPoint, q: Any, link: str, out: Array) -> Array:
         frame = self.link_frame(link)
         try:
-            kernel.run(self._packed, q, frame.body, frame.pose, out)
+            kernel.run(self.packed, q, frame.body, frame.pose, out)
         except REFUSED:
             checked = vector("q", q, self.n)
-            kernel.checked(self._packed, checked, frame.body, frame.pose, out)
+            kernel.checked(self.packed, checked, frame.body, frame.pose, out)
         return out
 
     def _composite(self, q: Any, qd: Any) -> tuple[Array, Array]:
         ten, rate = np.empty(10), np.empty(10)
         checked = vector("q", q, self.n), vector("qd", qd, self.n)
-        _coriolis_kernels.composite_motion.checked(self._packed, *checked, ten, rate)
+        coriolis_kernels.composite_motion.checked(self.packed, *checked, ten, rate)
         return ten, rate

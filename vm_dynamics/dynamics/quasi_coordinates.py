@@ -34,6 +34,7 @@ from vm_dynamics.dynamics._bodies import (
     parents,
     solve,
 )
+from vm_dynamics.dynamics.loads import fluid_forces
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array, ad, ad_tilde, adjoint, exp, hat3, inverse
@@ -231,7 +232,7 @@ def surroundings(robot: RobotModel, g: Any, q: Any, V: Any, qd: Any) -> Array:
         V: base velocity in {1}, shape (b,).
         qd: joint velocities, shape (n,).
     """
-    return gravity(robot, g, q) + np.concatenate(robot.fluid_forces(g, q, V, qd))
+    return gravity(robot, g, q) + np.concatenate(fluid_forces(robot, g, q, V, qd))
 
 
 def forward(
@@ -280,7 +281,7 @@ def free_floating(robot: RobotModel, q: Any, V: Any, qd: Any, tau: Any) -> FreeF
     Raises:
         ParameterError: the robot is submerged, and a fluid pushes its base.
     """
-    if robot.hydrodynamics is not None:
+    if robot.fluid is not None:
         raise ParameterError(
             f"robot: {robot.name!r} is submerged, expected one whose base no force acts on; "
             "forward_dynamics counts the fluid"

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vm_dynamics.dynamics._kernels import mass_matrix
-from vm_dynamics.dynamics._quaternion_kernels import accelerations, equations
+from vm_dynamics.dynamics.mass_kernels import mass_matrix
+from vm_dynamics.dynamics.quaternion_kernels import accelerations, equations
 from vm_dynamics.errors import DimensionError, ParameterError, UnknownGroupError
 from vm_dynamics.lie import DisplacementGroup
-from vm_dynamics.lie._kernels import POSE_TOLERANCE
 from vm_dynamics.lie.groups import check_pose
+from vm_dynamics.lie.kernels import POSE_TOLERANCE
 from vm_dynamics.lie.se3 import Array, quaternion
 from vm_dynamics.model.parameters import number
 from vm_dynamics.model.robot_model import vector
@@ -40,8 +40,8 @@ class FloatingRobot(Protocol):
     n: int
     base_group: DisplacementGroup
     gravity: Array
-    hydrodynamics: Any
-    _packed: Array
+    fluid: Any
+    packed: Array
 
     def mass_matrix(self, q: Any) -> Array:
         """M, shape (6 + n, 6 + n), base block first, with added mass if it is in a fluid."""
@@ -294,7 +294,7 @@ class QuaternionModel:
     def _all_forces(self, x: Array, xd: Array, f_x: Any) -> Array:
         """Given generalized forces and those of a fluid, shape (7 + n,)."""
         out = vector("f_x", f_x, self._size)
-        if self.robot.hydrodynamics is not None:
+        if self.robot.fluid is not None:
             fluid = self.robot.fluid_forces(*self.pose(x), *self.twist(x, xd))
             out += self.force_map(x) @ np.concatenate(fluid)
         return out
@@ -306,7 +306,7 @@ class QuaternionModel:
 
     def _rigid(self, theta: Array) -> Array:
         out = np.empty((6 + self._n, 6 + self._n))
-        mass_matrix.checked(self.robot._packed, theta, out)
+        mass_matrix.checked(self.robot.packed, theta, out)
         return out
 
     def _equations(self, x: Array, xd: Array) -> tuple[Array, Array]:
@@ -369,7 +369,7 @@ def forward(
     if not abs(R - g[:3, :3]).max() < POSE_TOLERANCE:
         check_pose(g)
     V, F, tau = vector("V", V, 6), vector("F", F, 6), vector("tau", tau, robot.n)
-    if robot.hydrodynamics is not None:
+    if robot.fluid is not None:
         on_base, on_joints = robot.fluid_forces(g, q, V, qd)
         F, tau = F + on_base, tau + on_joints
     xd = np.concatenate((R @ V[:3], 0.5 * V[3:] @ G, vector("qd", qd, robot.n)))

@@ -9,12 +9,12 @@ feels, shape (6, 6). Momenta m have their moments about the centre of mass, or t
 import numpy as np
 
 from vm_dynamics.compiled import entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import coadjoint
-from vm_dynamics.dynamics._general_kernels import times
-from vm_dynamics.dynamics._hybrid_kernels import factor_positive, solve_factored
-from vm_dynamics.dynamics._kernels import BAD_INPUT, project_square
-from vm_dynamics.dynamics._kinematics_kernels import compose
-from vm_dynamics.lie._kernels import se3_exp
+from vm_dynamics.dynamics.coriolis_kernels import coadjoint
+from vm_dynamics.dynamics.general_kernels import times
+from vm_dynamics.dynamics.hybrid_kernels import factor_positive, solve_factored
+from vm_dynamics.dynamics.kinematics_kernels import compose
+from vm_dynamics.dynamics.mass_kernels import BAD_INPUT, project_square
+from vm_dynamics.lie.kernels import se3_exp
 
 # Nothing that comes is larger, in SI units, and no estimate is; all are far from overflow.
 LARGEST = 1e12

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vm_dynamics.compiled import EntryPoint
-from vm_dynamics.dynamics._kinematics_kernels import link_jacobian
+from vm_dynamics.dynamics.kinematics_kernels import link_jacobian
 from vm_dynamics.errors import ParameterError, UnknownNameError
 from vm_dynamics.estimation.checks import (
     gates,

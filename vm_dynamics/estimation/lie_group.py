@@ -25,8 +25,8 @@ from vm_dynamics.estimation.estimate import (
 )
 from vm_dynamics.estimation.history import Verdict
 from vm_dynamics.estimation.observer import Observer
-from vm_dynamics.estimation.shape import Shape, fluid_of
-from vm_dynamics.lie import _kernels as lie_kernels
+from vm_dynamics.estimation.shape import Shape
+from vm_dynamics.lie import kernels as lie_kernels
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
@@ -93,7 +93,7 @@ class LieGroupObserver(Observer):
         k: float = 10.0,
         **options: Any,
     ) -> None:
-        if fluid_of(robot) is not None:
+        if robot.fluid is not None:
             raise ParameterError(
                 "robot: the observer of [Mishra2022] knows no fluid; use InvariantEkf"
             )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from vm_dynamics.compiled import EntryPoint
-from vm_dynamics.dynamics._fluid_kernels import fluid_loads
+from vm_dynamics.dynamics.fluid_kernels import fluid_loads
 from vm_dynamics.estimation import _kernels
 from vm_dynamics.estimation.estimate import is_reasonable
 from vm_dynamics.estimation.shape import Shape, Shapes
@@ -94,7 +94,7 @@ class Motion:
             loads[:] = 0.0
             fluid_loads.run(
                 shapes.model,
-                fluid.added,
+                fluid.added_mass,
                 fluid.elements,
                 fluid.current,
                 g,

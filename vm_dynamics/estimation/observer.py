@@ -30,7 +30,7 @@ from vm_dynamics.estimation.estimate import (
 from vm_dynamics.estimation.history import JOINTS, Event, History, Kind, Verdict
 from vm_dynamics.estimation.motion import Motion
 from vm_dynamics.estimation.shape import Shape, Shapes
-from vm_dynamics.lie import _kernels as lie_kernels
+from vm_dynamics.lie import kernels as lie_kernels
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import vector

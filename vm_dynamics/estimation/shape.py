@@ -7,40 +7,23 @@ linearly in time.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from vm_dynamics.compiled import EntryPoint
-from vm_dynamics.dynamics._coriolis_kernels import composite_motion
-from vm_dynamics.dynamics._general_kernels import general_mass_matrix
-from vm_dynamics.dynamics._kernels import mass_matrix
+from vm_dynamics.dynamics.coriolis_kernels import composite_motion
+from vm_dynamics.dynamics.general_kernels import general_mass_matrix
+from vm_dynamics.dynamics.mass_kernels import mass_matrix
 from vm_dynamics.estimation import _kernels
 from vm_dynamics.estimation.history import Event
 from vm_dynamics.lie.groups import SE3
 from vm_dynamics.lie.se3 import Array, hat3
 from vm_dynamics.model.tree import build
 from vm_dynamics.robot import Robot
-from vm_dynamics.submerged import SubmergedRobot
 
 ORIGIN = np.zeros(3)
 _write_shape, _blend = _kernels.write_shape, _kernels.blend
-
-
-class Fluid(NamedTuple):
-    """The fluid around a robot, as the kernels of the dynamics take it."""
-
-    added: Array  # added mass of every body in its own frame, (nj + 1, 6, 6)
-    inertias: Array  # inertia with added mass, the same
-    elements: Array  # coefficients of the links
-    current: Array  # velocity of the fluid in the world, (3,)
-
-
-def fluid_of(robot: Robot) -> Fluid | None:
-    """The fluid around a robot, None in the dry; all that observers know of its insides."""
-    if not isinstance(robot, SubmergedRobot):
-        return None
-    return Fluid(robot._added, robot.body_inertias, robot._elements, robot._current)
 
 
 class Shape:
@@ -94,7 +77,7 @@ class Shapes:
             rates: whether P is needed; not in a fluid.
         """
         self.model = build(robot.description, SE3, robot.gravity).packed
-        self.fluid = fluid_of(robot)
+        self.fluid, self._inertias = robot.fluid, robot.body_inertias
         self.about = float(centroidal and self.fluid is None)
         self.iota = np.array(robot.base_group.iota, order="C")
         self.pinv = np.array(robot.base_group.iota_pinv, order="C")
@@ -132,7 +115,7 @@ class Shapes:
         """
         mass_matrix.run(self.model, q, self._rigid)
         if self.fluid is not None:
-            general_mass_matrix.run(self.model, self.fluid.inertias, q, self._mass)
+            general_mass_matrix.run(self.model, self._inertias, q, self._mass)
         if not _write_shape.run(*self._settings, q, qd, *self._outputs):
             return None
         s = self._sample

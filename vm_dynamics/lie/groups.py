@@ -21,7 +21,7 @@ from vm_dynamics.errors import (
     UnknownGroupError,
 )
 from vm_dynamics.lie import se3
-from vm_dynamics.lie._kernels import POSE_TOLERANCE
+from vm_dynamics.lie.kernels import POSE_TOLERANCE
 from vm_dynamics.lie.se3 import Array
 
 # Coordinates of the twist [vx vy vz wx wy wz] that each group leaves free, its axis along z.

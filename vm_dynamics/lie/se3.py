@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vm_dynamics.lie import _kernels
+from vm_dynamics.lie import kernels
 
 Array = NDArray[np.floating[Any]]
 
@@ -47,20 +47,20 @@ def vee(matrix: Array) -> Array:
 def exp(twist: Array) -> Array:
     """Pose reached by moving with a constant body twist [v; w] for unit time; shape (4, 4)."""
     out = np.empty((4, 4))
-    _kernels.exp.checked(np.ascontiguousarray(twist, dtype=float), out)
+    kernels.exp.checked(np.ascontiguousarray(twist, dtype=float), out)
     return out
 
 
 def log(pose: Array) -> Array:
     """Twist [v; w] whose exponential is the pose, with an angle of at most pi; shape (6,)."""
     out = np.empty(6)
-    _kernels.log.checked(np.ascontiguousarray(pose, dtype=float), out)
+    kernels.log.checked(np.ascontiguousarray(pose, dtype=float), out)
     return out
 
 
 def quaternion(pose: Array) -> tuple[float, float, float, float]:
     """Unit quaternion xyzw of a pose or rotation, shape (4, 4) or (3, 3), with w >= 0."""
-    x, y, z, w = _kernels.unit_quaternion.checked(np.ascontiguousarray(pose, dtype=float))
+    x, y, z, w = kernels.unit_quaternion.checked(np.ascontiguousarray(pose, dtype=float))
     return x, y, z, w
 
 
@@ -126,7 +126,7 @@ def dexp_of_ad(bracket: Array, theta2: float) -> Array:
         bracket: the matrix of ad, shape (b, b).
         theta2: squared norm of the angular part of the twist [rad^2].
     """
-    a1, a2, a3, a4 = _kernels.dexp_polynomial.checked(theta2)
+    a1, a2, a3, a4 = kernels.dexp_polynomial.checked(theta2)
     out = a3 * bracket + a4 * bracket @ bracket
     out = bracket @ (a1 * np.eye(len(bracket)) + bracket @ (a2 * np.eye(len(bracket)) + out))
     return np.eye(len(bracket)) + out
@@ -134,6 +134,6 @@ def dexp_of_ad(bracket: Array, theta2: float) -> Array:
 
 def dexp_inv_of_ad(bracket: Array, theta2: float) -> Array:
     """Inverse of :func:`dexp_of_ad`, singular at rotations by multiples of 2 pi."""
-    c2, c4 = _kernels.dexp_inv_polynomial.checked(theta2)
+    c2, c4 = kernels.dexp_inv_polynomial.checked(theta2)
     squared = bracket @ bracket
     return np.eye(len(bracket)) - 0.5 * bracket + c2 * squared + c4 * squared @ squared

@@ -2,7 +2,7 @@
 """Compiled curvature over planes of shapes, and the motion of the base along a path.
 
 Implements: [Mishra2022] Theorem 2, eq. (35), for two given directions, Property 6, Algorithm 1,
-and eq. (9). Frame {1}, twists [v; w], as in ``vm_dynamics.dynamics._kernels``.
+and eq. (9). Frame {1}, twists [v; w], as in ``vm_dynamics.dynamics.mass_kernels``.
 
 Only ``DA(x) y`` of two directions is needed, so no pair of joints is looked at. With the twist
 ``v_k(x)`` that body k gets from the joint velocities x while the base stands still, and its
@@ -22,14 +22,21 @@ import math
 import numpy as np
 
 from vm_dynamics.compiled import entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import (
+from vm_dynamics.dynamics.coriolis_kernels import (
     bracket,
     coadjoint,
     inertia_rate,
     times_rate,
 )
-from vm_dynamics.dynamics._general_kernels import dot
-from vm_dynamics.dynamics._kernels import (
+from vm_dynamics.dynamics.general_kernels import dot
+from vm_dynamics.dynamics.kinematics_kernels import (
+    algebra_rate,
+    compose,
+    project_twist,
+    twist_in_frame,
+    wrench_in_frame,
+)
+from vm_dynamics.dynamics.mass_kernels import (
     PLACED,
     H,
     I,
@@ -42,14 +49,7 @@ from vm_dynamics.dynamics._kernels import (
     place_inertias,
     times_inertia,
 )
-from vm_dynamics.dynamics._kinematics_kernels import (
-    algebra_rate,
-    compose,
-    project_twist,
-    twist_in_frame,
-    wrench_in_frame,
-)
-from vm_dynamics.lie._kernels import se3_exp
+from vm_dynamics.lie.kernels import se3_exp
 from vm_dynamics.model.table import (
     COM,
     DOF,

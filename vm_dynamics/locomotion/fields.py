@@ -32,9 +32,9 @@ def curvature_at(
     out, poses = np.empty((len(q), robot.b)), np.empty((len(q), 4, 4))
     arrays = (np.ascontiguousarray(a) for a in (q, x, y))
     _kernels.curvature_along.checked(
-        robot._packed, choice.shift, choice.code, choice.given, *arrays, out, poses
+        robot.packed, choice.shift, choice.code, choice.given, *arrays, out, poses
     )
-    if len(robot._added_mass):  # the poses are right; the curvature lacks the added mass
+    if robot.fluid is not None:  # the poses are right; the curvature lacks the added mass
         for row, pose, *point in zip(out, poses, q, x, y, strict=True):
             to_frame = robot.base_group.adjoint(inverse(pose))
             row[:] = to_frame @ _of_directions(robot, *point)
@@ -57,9 +57,9 @@ def map_rows(
 ) -> None:
     """Some rows of a map over a plane, into ``out``, shape (b, s1, s2)."""
     basis = np.ascontiguousarray(plane.basis.T)
-    if not len(robot._added_mass):
+    if robot.fluid is None:
         _kernels.map_rows.checked(
-            robot._packed,
+            robot.packed,
             choice.shift,
             choice.code,
             choice.given,
@@ -91,7 +91,7 @@ def poses_at(robot: Robot, choice: FrameChoice, q: Array) -> Array:
     out, poses = np.empty((len(q), robot.b)), np.empty((len(q), 4, 4))
     shapes, still = np.ascontiguousarray(q), np.zeros((len(q), robot.n))
     _kernels.curvature_along.checked(
-        robot._packed, choice.shift, choice.code, choice.given, shapes, still, still, out, poses
+        robot.packed, choice.shift, choice.code, choice.given, shapes, still, still, out, poses
     )
     return poses
 
@@ -112,9 +112,9 @@ def path_twists(
     """
     count = len(q)
     twists, inverses = np.empty((count, 6)), np.empty((count if with_inverse else 0, 6, 6))
-    if not len(robot._added_mass):
+    if robot.fluid is None:
         q, qd = np.ascontiguousarray(q), np.ascontiguousarray(qd)
-        _kernels.path_twists.checked(robot._packed, q, qd, twists, inverses)
+        _kernels.path_twists.checked(robot.packed, q, qd, twists, inverses)
         return twists, inverses
     iota, b = robot.base_group.iota, robot.b
     M, A = robot.batch_mass_and_connection(q)

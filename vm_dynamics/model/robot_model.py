@@ -19,11 +19,13 @@ from vm_dynamics.errors import (
 from vm_dynamics.lie import DisplacementGroup
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.drawing import draw
+from vm_dynamics.model.hydrodynamics import Fluid, Hydrodynamics, fluid_around
 from vm_dynamics.model.inertia import Inertia
 from vm_dynamics.model.spec import Description, locked_positions
 from vm_dynamics.model.tree import Frame, Tree, build
 
 Self = TypeVar("Self", bound="RobotModel")
+NO_ADDED_MASS = np.empty((0, 6, 6))
 
 
 class RobotModel:
@@ -52,10 +54,11 @@ class RobotModel:
         friction: dry friction of the joints, shape (n,) [N m or N].
         description: all links and joints as they were read.
         tree: the bodies that are left when fixed joints are merged.
-        hydrodynamics: the fluid around it; None in the dry.
+        packed: the same as one array, which kernels take.
+        fluid: the fluid around it, see :func:`vm_dynamics.submerge`; None in the dry.
     """
 
-    hydrodynamics: Any = None
+    fluid: Fluid | None = None
     name: str
     n: int
     b: int
@@ -75,7 +78,7 @@ class RobotModel:
     friction: Array
     description: Description
     tree: Tree
-    _packed: Array
+    packed: Array
     _square: tuple[int, int]
     _wide: tuple[int, int]
 
@@ -117,32 +120,31 @@ class RobotModel:
             friction=of_joints("friction"),
             description=description,
             tree=tree,
-            _packed=tree.packed,
+            packed=tree.packed,
             _square=(b + n, b + n),
             _wide=(b, n),
         )
 
+    def _enter(self, hydrodynamics: Hydrodynamics | None) -> None:
+        """Be in a fluid from now on, while being built."""
+        if hydrodynamics is not None:
+            bodies = len(self.tree.inertias)
+            self.__dict__["fluid"] = fluid_around(bodies, self.link_frame, hydrodynamics)
+
+    @property
+    def added_mass(self) -> Array:
+        """Added mass of every body in its own frame, shape (nj + 1, 6, 6); no rows in the dry."""
+        return NO_ADDED_MASS if self.fluid is None else self.fluid.added_mass
+
     @cached_property
     def body_inertias(self) -> Array:
-        """Spatial inertia of every body in its own frame, base first, shape (nj + 1, 6, 6)."""
-        # writeable, as the packed model: kernels do not take read-only arrays
-        return np.array([inertia.matrix for inertia in self.tree.inertias])
+        """Inertia of every body in its own frame, base first, shape (nj + 1, 6, 6).
 
-    def fluid_forces(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
-        """What a fluid does to base and joints beyond its added mass, which the matrices have.
-
-        Drag, buoyancy and, with added mass, the current; zero in the dry.
-
-        Args:
-            g: pose of the base in the world, shape (4, 4); only its rotation matters.
-            q: shape (n,).
-            V: base velocity in {1}, shape (b,).
-            qd: joint velocities, shape (n,).
-
-        Returns:
-            F in {1}, shape (b,), and tau, shape (n,).
+        With the added mass of a fluid, if there is one.
         """
-        return np.zeros(self.b), np.zeros(self.n)
+        # writeable, as the packed model: kernels do not take read-only arrays
+        rigid = np.array([inertia.matrix for inertia in self.tree.inertias])
+        return rigid if self.fluid is None else rigid + self.fluid.added_mass
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a robot does not change."""
@@ -156,7 +158,14 @@ class RobotModel:
 
     @property
     def _content(self) -> tuple[Any, ...]:
-        return self.description, self.base_group, tuple(self.gravity.tolist()), self.tip_link
+        hydrodynamics = None if self.fluid is None else self.fluid.hydrodynamics
+        return (
+            self.description,
+            self.base_group,
+            tuple(self.gravity.tolist()),
+            self.tip_link,
+            hydrodynamics,
+        )
 
     @cached_property
     def _hash(self) -> int:

@@ -16,11 +16,10 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie import GROUP_NAMES
-from vm_dynamics.robot import Robot, load
-from vm_dynamics.submerged import submerge
+from vm_dynamics.model.hydrodynamics import Hydrodynamics
+from vm_dynamics.robot import Robot, load, submerge
 
 T = TypeVar("T", bound="NodeParameters")
 

@@ -22,7 +22,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
-from vm_dynamics.dynamics.hydrodynamics import Hydrodynamics
 from vm_dynamics.dynamics.propulsion import Propulsion
 from vm_dynamics.errors import (
     DivergedError,
@@ -32,6 +31,7 @@ from vm_dynamics.errors import (
 )
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model import xml
+from vm_dynamics.model.hydrodynamics import Hydrodynamics
 from vm_dynamics.paths import robot_file
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.diagnostics import ERROR, OK, WARN

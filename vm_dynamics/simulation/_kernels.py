@@ -10,10 +10,10 @@ import math
 import numpy as np
 
 from vm_dynamics.compiled import all_finite, entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import bracket, coadjoint, relative_twists
-from vm_dynamics.dynamics._fluid_kernels import fluid_forces
-from vm_dynamics.dynamics._general_kernels import dot, mass_of_inertias
-from vm_dynamics.dynamics._hybrid_kernels import (
+from vm_dynamics.dynamics.coriolis_kernels import bracket, coadjoint, relative_twists
+from vm_dynamics.dynamics.fluid_kernels import fluid_forces
+from vm_dynamics.dynamics.general_kernels import dot, mass_of_inertias
+from vm_dynamics.dynamics.hybrid_kernels import (
     factor_positive,
     forward_sweeps,
     hybrid_sweeps,
@@ -23,7 +23,13 @@ from vm_dynamics.dynamics._hybrid_kernels import (
     solve_factored,
     solve_positive,
 )
-from vm_dynamics.dynamics._kernels import (
+from vm_dynamics.dynamics.kinematics_kernels import (
+    algebra_rate,
+    compose,
+    project_twist,
+    wrench_in_frame,
+)
+from vm_dynamics.dynamics.mass_kernels import (
     BAD_INPUT,
     PLACED,
     at_shape,
@@ -34,13 +40,7 @@ from vm_dynamics.dynamics._kernels import (
     place_inertias,
     times_inertia,
 )
-from vm_dynamics.dynamics._kinematics_kernels import (
-    algebra_rate,
-    compose,
-    project_twist,
-    wrench_in_frame,
-)
-from vm_dynamics.lie._kernels import dexp_inv_coefficients, se3_exp
+from vm_dynamics.lie.kernels import dexp_inv_coefficients, se3_exp
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT
 
 # A step of 1 ms converges to rounding in five rounds; more than this is a step far too long.

@@ -27,7 +27,6 @@ from vm_dynamics.model import xml
 from vm_dynamics.robot import Robot
 from vm_dynamics.simulation.simulate import Run
 from vm_dynamics.simulation.trajectory import State, checked_state
-from vm_dynamics.submerged import SubmergedRobot
 
 Urdf = str | bytes | os.PathLike[str]
 INSTALL = "pip install 'mujoco>=3.2'"
@@ -104,7 +103,7 @@ def _mujoco() -> Any:
 
 
 def _why_own(robot: Robot) -> str:
-    if isinstance(robot, SubmergedRobot) and robot._added.any():
+    if robot.added_mass.any():
         return "it has added mass, which MuJoCo has not"
     if robot.base_group.name != "SE3":
         return f"its base moves in {robot.base_group.name}, and MuJoCo's free base in SE3"
@@ -187,7 +186,7 @@ class MujocoPlant:
             (self.model.joint(name), robot.joint_names.index(mimic.driver), mimic)
             for name, mimic in _mimics(robot)
         ]
-        self._sinks = isinstance(robot, SubmergedRobot)
+        self._sinks = robot.fluid is not None
         self._turned, self._nine = np.zeros(3), np.zeros(9)
         self.state = State.at_rest(robot)
 

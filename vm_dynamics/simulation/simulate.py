@@ -26,7 +26,6 @@ from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 from vm_dynamics.simulation import _kernels
 from vm_dynamics.simulation.trajectory import State, Trajectory, checked_state
-from vm_dynamics.submerged import SubmergedRobot
 
 INTEGRATORS = ("semi_implicit", "runge_kutta", "variational")
 MAX_SIMULATION_STEPS = 100_000_000
@@ -193,12 +192,12 @@ class Run:
         if asked.tau is not None:
             force[robot.b :] = self.trajectory.tau[k] = vector("tau", asked.tau, robot.n)
         if asked.base_wrench is not None:
-            force[: robot.b] = self.trajectory.F[k] = robot._wrench(asked.base_wrench)
+            force[: robot.b] = self.trajectory.F[k] = robot.check_wrench(asked.base_wrench)
         if asked.active:
             passive, acc = self._driven(asked.active)
         if asked.link_wrenches:
             state = self.trajectory[k]
-            loads = robot._given_loads(state.g, state.q, None, asked.link_wrenches)
+            loads = robot.given_loads(state.g, state.q, None, asked.link_wrenches)
         return _Forces(passive, acc, force, loads)
 
     def _driven(self, active: Mapping[str, Any]) -> tuple[Array, Array]:
@@ -247,10 +246,10 @@ class Run:
         entry = getattr(_kernels, integrator)
         entry.compile()
         kernel = entry.run
-        fluid: tuple[Array, Array, Array] = _NO_INERTIAS, np.empty((0, 1)), np.zeros(3)
-        if isinstance(robot, SubmergedRobot):
-            fluid = robot._added, robot._elements, robot._current
-        model, (g, q, V, qd) = robot._packed, self.rows
+        fluid: list[Array] = [_NO_INERTIAS, np.empty((0, 1)), np.zeros(3)]
+        if robot.fluid is not None:
+            _, *fluid = robot.fluid
+        model, (g, q, V, qd) = robot.packed, self.rows
 
         def inner(k: int, forces: _Forces) -> None:
             j = k + 1
@@ -260,14 +259,14 @@ class Run:
 
     def _variational(self) -> Callable[[int, _Forces], None]:
         robot, h = self.robot, self.step
-        if isinstance(robot, SubmergedRobot):
+        if robot.fluid is not None:
             raise ParameterError(
                 "integrator: 'variational' keeps the momentum of rigid bodies, and a fluid takes "
                 "it away; use 'runge_kutta' or 'semi_implicit' for a submerged robot"
             )
         _kernels.variational.compile()
         kernel = _kernels.variational.run
-        model, (g, q, V, qd) = robot._packed, self.rows
+        model, (g, q, V, qd) = robot.packed, self.rows
         # kept beside V and qd, for to compute it from them again would round it every time
         momenta = robot.mass_matrix(q[0]) @ np.concatenate((V[0], qd[0]))
 
@@ -279,7 +278,7 @@ class Run:
                 )
             j = k + 1
             momenta[robot.b :] += self.impulse
-            force = forces.force + robot._generalized(q[k], forces.loads)
+            force = forces.force + robot.generalized(q[k], forces.loads)
             kernel(
                 model, g[k], q[k], V[k], qd[k], momenta, force, h, g[j], q[j], V[j], qd[j]
             )  # fmt: skip
@@ -294,9 +293,9 @@ class Run:
         _kernels.rub.compile()
         kernel = _kernels.rub.run
         # rigid bodies have a quicker mass matrix
-        inertias = robot.body_inertias if isinstance(robot, SubmergedRobot) else _NO_INERTIAS
+        inertias = _NO_INERTIAS if robot.fluid is None else robot.body_inertias
         damping, friction = robot.damping.copy(), robot.friction.copy()
-        model, (_, q, V, qd) = robot._packed, self.rows
+        model, (_, q, V, qd) = robot.packed, self.rows
 
         def rub(k: int, forces: _Forces) -> None:
             kernel(

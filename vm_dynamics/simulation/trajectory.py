@@ -46,7 +46,7 @@ def checked_state(robot: Robot, state: Any) -> State:
             f"state: got {type(state).__name__}, expected a State(g, q, V, qd), as "
             "State.at_rest(robot)"
         ) from None
-    return State(*robot._state(g, q, V, qd))
+    return State(*robot.check_state(g, q, V, qd))
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,19 @@ with the relative velocity (Kirchhoff's equations), so a current also makes a mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vm_dynamics.dynamics import _fluid_kernels as columns
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
+from vm_dynamics.model import fluid_table as columns
 from vm_dynamics.model.parameters import check_keys, number, numbers, section
-from vm_dynamics.model.robot_model import RobotModel
+from vm_dynamics.model.tree import Frame
 
 Numbers = tuple[float, ...]
 ZERO: Numbers = (0.0,) * 36
@@ -130,22 +130,35 @@ def _matrix(name: str, value: Any) -> Array:
     return np.diag(numbers(name, value, 6))
 
 
-def pack(robot: RobotModel, fluid: Hydrodynamics) -> tuple[Array, Array]:
-    """Added mass of every body in its frame, (nj + 1, 6, 6), and elements for the kernels.
+class Fluid(NamedTuple):
+    """The fluid around one robot, as kernels take it; ``robot.fluid``."""
 
-    Raises:
-        UnknownLinkError: the robot has no such link.
+    hydrodynamics: Hydrodynamics  # what it was made from
+    added_mass: Array  # of every body in its own frame, base first, (nj + 1, 6, 6)
+    elements: Array  # coefficients of the links, a row for each that is named
+    current: Array  # velocity of the fluid in the world frame, (3,) [m/s]
+
+
+def fluid_around(
+    bodies: int, frame_of: Callable[[str], Frame], hydrodynamics: Hydrodynamics
+) -> Fluid:
+    """Coefficients of the links as those of the bodies.
+
+    Args:
+        bodies: how many there are, the base among them.
+        frame_of: gives body and pose of a link by its name.
+        hydrodynamics: coefficients of the links.
     """
-    added = np.zeros((len(robot.tree.inertias), 6, 6))
-    elements = np.zeros((len(fluid.links), columns.ELEMENT))
-    for row, part in zip(elements, fluid.links, strict=True):
-        frame = robot.link_frame(part.link)
+    added = np.zeros((bodies, 6, 6))
+    elements = np.zeros((len(hydrodynamics.links), columns.WIDTH))
+    for row, part in zip(elements, hydrodynamics.links, strict=True):
+        frame = frame_of(part.link)
         back = se3.adjoint(se3.inverse(frame.pose))
         added[frame.body] += back.T @ np.array(part.added_mass).reshape(6, 6) @ back
         row[columns.BODY] = frame.body
         row[columns.OFFSET : columns.OFFSET + 12] = frame.pose[:3].ravel()
         row[columns.LINEAR : columns.LINEAR + 36] = part.linear_damping
         row[columns.QUADRATIC : columns.QUADRATIC + 36] = part.quadratic_damping
-        row[columns.DISPLACED] = fluid.density * part.volume
+        row[columns.DISPLACED] = hydrodynamics.density * part.volume
         row[columns.CENTRE : columns.CENTRE + 3] = part.center_of_buoyancy
-    return added, elements
+    return Fluid(hydrodynamics, added, elements, np.array(hydrodynamics.current))

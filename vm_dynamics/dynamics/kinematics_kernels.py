@@ -7,9 +7,9 @@ Conventions as in ``_kernels``.
 import numpy as np
 
 from vm_dynamics.compiled import all_finite, entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import bracket
-from vm_dynamics.dynamics._kernels import BAD_INPUT, PLACED, P, inclusion, place_bodies
-from vm_dynamics.lie._kernels import dexp_inv_coefficients
+from vm_dynamics.dynamics.coriolis_kernels import bracket
+from vm_dynamics.dynamics.mass_kernels import BAD_INPUT, PLACED, P, inclusion, place_bodies
+from vm_dynamics.lie.kernels import dexp_inv_coefficients
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT
 
 

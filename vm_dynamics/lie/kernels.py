@@ -202,24 +202,29 @@ def se3_log(pose, twist):
 
 @entry("(float64[::1], float64[:, ::1])")
 def exp(twist, pose):
+    """Exp of a twist, shape (6,), into a pose, shape (4, 4)."""
     se3_exp(twist, pose)
 
 
 @entry("(float64[:, ::1], float64[::1])")
 def log(pose, twist):
+    """Log of a pose, shape (4, 4), into a twist, shape (6,)."""
     se3_log(pose, twist)
 
 
 @entry("(float64[:, ::1],)")
 def unit_quaternion(rotation):
+    """Quaternion x, y, z, w of a rotation or a pose."""
     return quaternion(rotation)
 
 
 @entry("(float64,)")
 def dexp_polynomial(x):
+    """Coefficients of dexp at a squared angle."""
     return dexp_coefficients(x)
 
 
 @entry("(float64,)")
 def dexp_inv_polynomial(x):
+    """Coefficients of the inverse of dexp at a squared angle."""
     return dexp_inv_coefficients(x)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from vm_dynamics.compiled import entry, jit
-from vm_dynamics.dynamics._hybrid_kernels import solve_positive
+from vm_dynamics.dynamics.hybrid_kernels import solve_positive
 
 
 @jit

@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 from vm_dynamics.compiled import all_finite, entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import coadjoint, inertia_rate, times_rate
-from vm_dynamics.dynamics._general_kernels import carry_inertia, times, write_derivative
-from vm_dynamics.dynamics._kernels import (
+from vm_dynamics.dynamics.coriolis_kernels import coadjoint, inertia_rate, times_rate
+from vm_dynamics.dynamics.general_kernels import carry_inertia, times, write_derivative
+from vm_dynamics.dynamics.mass_kernels import (
     BAD_INPUT,
     PLACED,
     column,
@@ -26,7 +26,7 @@ from vm_dynamics.dynamics._kernels import (
     times_inertia,
     write_inertia,
 )
-from vm_dynamics.lie._kernels import POSE_TOLERANCE
+from vm_dynamics.lie.kernels import POSE_TOLERANCE
 from vm_dynamics.model.table import DOF, GRAVITY, N_BASE, N_BODIES, N_DOF, PARENT
 
 

@@ -15,7 +15,7 @@ all is a sum over joints, so every matrix costs O(n^2).
 import numpy as np
 
 from vm_dynamics.compiled import all_finite, entry, jit
-from vm_dynamics.dynamics._kernels import (
+from vm_dynamics.dynamics.mass_kernels import (
     BAD_INPUT,
     PLACED,
     H,

@@ -9,20 +9,19 @@ rest, and what that neglects is a force that no acceleration enters.
 import numpy as np
 
 from vm_dynamics.compiled import entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import coadjoint
-from vm_dynamics.dynamics._general_kernels import carry_inertia, times, write_derivative
-from vm_dynamics.dynamics._hybrid_kernels import include_twist
-from vm_dynamics.dynamics._kernels import PLACED, P, place_bodies
+from vm_dynamics.dynamics.coriolis_kernels import coadjoint
+from vm_dynamics.dynamics.general_kernels import carry_inertia, times, write_derivative
+from vm_dynamics.dynamics.hybrid_kernels import include_twist
+from vm_dynamics.dynamics.mass_kernels import PLACED, P, place_bodies
+from vm_dynamics.model.fluid_table import (
+    BODY,
+    CENTRE,
+    DISPLACED,
+    LINEAR,
+    OFFSET,
+    QUADRATIC,
+)
 from vm_dynamics.model.table import DOF, GRAVITY, N_BODIES, PARENT
-
-# Columns of an element: a link with coefficients of its own
-BODY = 0
-OFFSET = 1  # 12 numbers, rows of [R p]: the link in its body's frame
-LINEAR = 13  # 36 numbers
-QUADRATIC = 49  # 36 numbers
-DISPLACED = 85  # mass of the fluid that it displaces
-CENTRE = 86  # 3 numbers, in the link's frame
-ELEMENT = 89
 
 
 @jit

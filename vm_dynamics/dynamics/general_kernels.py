@@ -15,8 +15,8 @@ momenta m_k = N^c_k S_k, a joint i turns all that is outboard of it, so
 import numpy as np
 
 from vm_dynamics.compiled import all_finite, entry, jit
-from vm_dynamics.dynamics._coriolis_kernels import bracket, coadjoint
-from vm_dynamics.dynamics._kernels import BAD_INPUT, PLACED, P, column, inclusion, place_bodies
+from vm_dynamics.dynamics.coriolis_kernels import bracket, coadjoint
+from vm_dynamics.dynamics.mass_kernels import BAD_INPUT, PLACED, P, column, inclusion, place_bodies
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT
 
 
