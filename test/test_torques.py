@@ -93,6 +93,35 @@ def test_torques_that_were_computed_before_a_stop_come_too_late():
     assert setup.send(), "but those of the next step do"
 
 
+@pytest.mark.parametrize("was_on", [True, False])
+def test_a_step_that_was_suspended_sends_nothing_and_stops(was_on):
+    setup = Setup(resume="enable")
+    if was_on:
+        setup.send()
+    ticket = setup.gate.ticket
+    time.sleep(0.12)
+    assert not setup.gate.send(ticket, Efforts(TAU), 0)
+    assert not any(sent.any() for sent in setup.sent[was_on:])
+    assert len(setup.stops) == was_on and setup.gate.enabled is not was_on
+    assert not setup.gate.is_on and setup.gate.why
+
+
+def test_a_torque_that_was_suspended_on_its_way_is_followed_by_zeros_at_once(monkeypatch):
+    setup = Setup(resume="enable")
+    setup.send()
+    publish = setup.outputs.commands.publish
+
+    def late(message):
+        monkeypatch.undo()
+        time.sleep(0.12)
+        publish(message)
+
+    monkeypatch.setattr(setup.outputs.commands, "publish", late)
+    assert not setup.send()
+    assert [bool(sent.any()) for sent in setup.sent] == [True, True, False]
+    assert setup.stops == ["sending took too long"] and not setup.gate.enabled
+
+
 def test_torques_that_come_after_too_long_a_pause_stop_even_if_nobody_looked():
     setup = Setup(timeout=0.02, resume="enable")
     setup.send()

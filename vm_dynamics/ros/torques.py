@@ -120,6 +120,13 @@ class TorqueWriter:
         self._outputs.wrench.publish(self._wrench)
 
 
+class Ticket(NamedTuple):
+    """What a step takes when it begins, and shows when it sends its torques."""
+
+    stops: int  # how many there had been
+    began: float  # when it was, steady clock [s]
+
+
 class TorqueGate:
     """Lets torques through, or says why not.
 
@@ -130,7 +137,6 @@ class TorqueGate:
         is_on: whether there are any.
         why: why there are none; empty when there are.
         losses: how often torques were wanted no more. Targets of before count no more then.
-        ticket: changes with every stop; a step takes it when it begins.
         timeout: age of the last torque at which it is stopped [s].
         resume: what follows a stop, one of ``RESUME``.
     """
@@ -164,7 +170,12 @@ class TorqueGate:
         self.enabled = not require_enable
         self.is_on = False
         self.why = "starting"
-        self.losses = self.ticket = 0
+        self.losses = self._stops = 0
+
+    @property
+    def ticket(self) -> Ticket:
+        """For a step that begins now."""
+        return Ticket(self._stops, time.monotonic())
 
     def use(self, writer: TorqueWriter | None) -> None:
         """Write through another writer from now on."""
@@ -202,11 +213,13 @@ class TorqueGate:
         if was_on:
             self._stopped(why)
 
-    def send(self, ticket: int, efforts: Efforts, nanos: int) -> bool:
+    def send(self, ticket: Ticket, efforts: Efforts, nanos: int) -> bool:
         """Send the torques of a step; False if they were stopped since it began.
 
+        A process may be suspended at any line. What it then sends is old, and stops.
+
         Args:
-            ticket: as it was when the step began.
+            ticket: of when the step began.
             efforts: of the step.
             nanos: stamp of the joint state that it answers [ns].
 
@@ -214,11 +227,16 @@ class TorqueGate:
             NonFiniteError: the efforts are no numbers; torques have stopped.
         """
         with self._lock:
-            if ticket != self.ticket or not (self._open and self.enabled) or self._writer is None:
+            if ticket.stops != self._stops or not (self._open and self.enabled):
+                return False
+            if self._writer is None:
                 return False
             now = time.monotonic()
             if self.is_on and now - self._last > self.timeout:
                 self.stop("joint states stopped")  # before the watchdog could see it
+                return False
+            if now - ticket.began > self.timeout:
+                self.stop("a step took too long")
                 return False
             if not self.is_on:
                 self._rises_from = now if self._rises else None
@@ -231,6 +249,9 @@ class TorqueGate:
                 self.stop("efforts are not finite")
                 raise
             self.is_on, self.why, self._last = True, "", now
+            if time.monotonic() - now > self.timeout:
+                self.stop("sending took too long")
+                return False
             return True
 
     def stop(self, why: str) -> None:
@@ -258,7 +279,7 @@ class TorqueGate:
     def _end(self, why: str) -> bool:
         """No torques from now on; returns whether there were any."""
         was_on, self.is_on = self.is_on, False
-        self.ticket += 1
+        self._stops += 1
         if self.enabled:
             self.why = why
         if was_on and self._writer is not None:
