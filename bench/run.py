@@ -23,12 +23,11 @@ from contest import BATCH_JOINTS, OURS, PAIRS, Contest, batch_candidates
 from report import Row, machine, microseconds, overview, table
 from startup import (
     FIRST_RESULT,
-    MODULE,
     OBSERVER,
     compile_seconds,
     first_result_seconds,
     import_seconds,
-    kernel_modules,
+    warmup,
 )
 from timing import Candidate, interleaved
 from tqdm import tqdm
@@ -290,16 +289,16 @@ def startup_rows(full: bool) -> list[Row]:
 
 
 def compilation_rows() -> list[Row]:
-    """CPU time with an empty cache; kernels of one module after the other, as in a warm-up."""
-    everything, memory = compile_seconds(*(MODULE.format(name=m) for m in kernel_modules()))
-    first, _ = compile_seconds(FIRST_RESULT)
+    """CPU time with an empty cache."""
+    everything, memory = warmup()
+    first = compile_seconds(FIRST_RESULT)
     rows = [
         Row("all kernels [CPU s]", (), everything, WARMUP_BAR, digits=0),
         Row("most memory of a process meanwhile [MB]", (), memory, MEMORY_BAR, digits=0),
         Row("import, load, first mass matrix [CPU s]", (), first, FIRST_RESULT_BAR),
     ]
     for name, bar in OBSERVER_BARS.items():
-        cost, _ = compile_seconds(OBSERVER.format(name=name))
+        cost = compile_seconds(OBSERVER.format(name=name))
         rows.append(Row(f"{name}, built [CPU s]", (), cost, bar))
     return rows
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -20,11 +21,7 @@ FIRST_RESULT = (
     "robot.mass_matrix([0.1] * robot.n)"
 )
 OBSERVER = "import sys, vm_dynamics as vm;vm.OBSERVERS[{name!r}](vm.load(sys.stdin.read()))"
-MODULES = (
-    "import vm_dynamics; from vm_dynamics.compiled import ENTRY_POINTS;"
-    "print(*dict.fromkeys(p.module for p in ENTRY_POINTS))"
-)
-MODULE = "from vm_dynamics.compiled import compile_module; compile_module({name!r})"
+WARMUP = "from vm_dynamics.cli import main; main(['warmup'])"
 
 
 def import_seconds(repeats: int) -> float:
@@ -50,25 +47,29 @@ def first_result_seconds() -> tuple[float, float, int]:
     return first, second, written
 
 
-def compile_seconds(*codes: str) -> tuple[float, float]:
-    """CPU time of processes that begin with one empty cache, and the most memory of one [MB]."""
-    cpu = memory = 0.0
+def compile_seconds(code: str) -> float:
+    """CPU time of a process that begins with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
-        for code in codes:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            process_seconds(code, chain_urdf(7), cache)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu += after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            memory = max(memory, after.ru_maxrss / 1024)  # of the largest process so far
-    return cpu, memory
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process_seconds(code, chain_urdf(7), cache)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def kernel_modules() -> list[str]:
-    """Modules with entry points, in the order in which they are imported."""
-    done = subprocess.run(
-        [sys.executable, "-c", MODULES], capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()
+def warmup() -> tuple[float, float]:
+    """CPU time of `vm_dynamics warmup` with an empty cache, and most memory of a process [MB]."""
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run(
+            [sys.executable, "-c", WARMUP],
+            env={**os.environ, "NUMBA_CACHE_DIR": cache},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    found = re.search(r"\((.*) s of CPU time, at most (.*) MB", done.stdout)
+    if found is None:
+        raise RuntimeError(f"warmup says nothing of its cost: {done.stdout!r}")
+    return float(found[1]), float(found[2])
 
 
 def process_seconds(code: str, text: str = "", cache: str | None = None) -> float:

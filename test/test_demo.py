@@ -256,6 +256,7 @@ def demo(folder, *arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_at_any_time_ends_all_processes(tmp_path, number):
     process = demo(tmp_path)

@@ -186,6 +186,7 @@ def test_parameters_change_while_it_runs_and_nonsense_is_refused(graph):
     assert "Traceback" not in setup.process.output
 
 
+@pytest.mark.slow
 def test_bad_joint_states_do_no_harm_and_a_killed_node_starts_again(graph):
     setup = Bench(graph, {"size": 6})
     setup.until(lambda: setup.maps, "a map")

@@ -399,6 +399,7 @@ def test_wrong_parameters_are_refused_with_their_reason(compensator):
     assert setup.graph.set_parameter(setup.process, "gains.stiffness", 1.0) == (True, "")
 
 
+@pytest.mark.slow
 def test_gains_that_the_rate_of_the_joints_does_not_bear_are_reported(compensator):
     setup = compensator({**ON, "gains.damping_of": ["joint7=200.0"]})
     said = "torques on, gains may shake joint7 at "

@@ -305,6 +305,7 @@ def test_a_signal_ends_it_cleanly_in_every_state(graph, number, autostart):
     assert "Traceback" not in process.output
 
 
+@pytest.mark.slow
 def test_nohup_is_obeyed(graph):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -360,6 +361,7 @@ def test_two_robots_live_in_one_graph(graph):
         assert np.allclose(found, robot.connection(np.zeros(robot.n)), atol=SAME)
 
 
+@pytest.mark.slow
 def test_a_killed_node_can_be_started_again_while_others_run(graph):
     robot = load("planar_3link")
     graph.describe(text("planar_3link"))
@@ -372,6 +374,7 @@ def test_a_killed_node_can_be_started_again_while_others_run(graph):
         assert process.stop(signal.SIGKILL) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_the_rate_can_be_limited(graph):
     robot = load("planar_3link")
     graph.start("dynamics_node", parameters={"rate": 20.0})

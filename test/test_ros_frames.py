@@ -47,6 +47,7 @@ def graph(tmp_path):
     out.close()
 
 
+@pytest.mark.slow
 def test_frames_of_links_have_the_prefix_in_and_out(graph):
     shared = {
         "robot_description": text(ROBOT),

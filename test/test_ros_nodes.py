@@ -72,6 +72,7 @@ def test_reports_of_a_simulation_have_simulated_time(graph):
     assert 0.0 < stamp <= now + 0.1 and now - stamp < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dynamics_node", "compensator_node", "sim_node"])
 def test_signals_that_come_while_it_ends_change_nothing(graph, name):
     """``ros2 launch`` and the terminal both send a SIGINT, and launch another one later."""

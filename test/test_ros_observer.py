@@ -137,6 +137,7 @@ class Bench:
         return self.odom[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -307,6 +308,7 @@ def test_the_observer_can_be_changed_and_nonsense_is_refused(graph, truth):
     assert graph.get_parameter(setup.process, "observer") == "alpha_beta"
 
 
+@pytest.mark.slow
 def test_a_killed_observer_starts_again_and_finds_the_truth(graph, truth):
     setup = Bench(graph, truth)
     setup.play(0, 100)

@@ -154,6 +154,7 @@ def test_motors_and_thrusters_stop_when_commands_do(graph):
     graph.until(lambda: heard.wrenches[-1].wrench.force.z < 1.0, "rotors that have run down")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [[1.0], [float("nan")] * 7, [float("inf")] * 7, []],
@@ -198,6 +199,7 @@ def test_reset_puts_the_robot_back_and_the_clock_goes_on(graph):
     assert heard.joints[-1].position[0] == 0.0, "the command is forgotten too"
 
 
+@pytest.mark.slow
 def test_time_runs_as_fast_as_asked_for(graph):
     heard = Heard(graph, joint_rate=50.0, real_time_factor=0.25)
 
@@ -232,6 +234,7 @@ def test_a_held_hexacopter_stays_until_it_is_told_to_fly(graph):
     assert heard.wrenches[-1].wrench.force.z > 100.0
 
 
+@pytest.mark.slow
 def test_simulated_time_waits_for_those_who_follow_but_not_for_ever(graph):
     heard = Heard(graph, joint_rate=100.0, most_lead=0.1)
     torques = JointState()

@@ -98,6 +98,7 @@ def running(folder, node, parameters):
         graph.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", STARTS)
 def test_a_node_has_the_topics_that_are_listed_for_it_and_no_others(tmp_path, node):
     seen = set().union(*(running(tmp_path, node, p) for p in STARTS[node]))

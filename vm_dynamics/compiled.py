@@ -20,13 +20,19 @@ import logging
 import math
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 from numba import njit
 from numba.core import event
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 
+config: Any = numba.config
 log = logging.getLogger("vm_dynamics")
 
 # Reordered sums and fused products are welcome; NaN and infinity keep their meaning.
@@ -37,11 +43,9 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "no_cfunc_wrapper": True,
 }
-# Compiled code calls it, and nobody else.
-_INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True}
 # Of all kernels with an empty cache, as `make bench` prints it. Pages refer to the help of
 # `vm_dynamics warmup`, so it is only here.
-WARMUP_CPU_SECONDS = 120
+WARMUP_CPU_SECONDS = 90
 _IMPORT = re.compile(r"^(?:from|import) (vm_dynamics[\w.]*)", re.MULTILINE)
 
 
@@ -75,6 +79,56 @@ def _keyed(dispatcher: Any) -> Any:
     """Let the cache of a function depend on all its sources; Numba has no public way."""
     dispatcher._cache._cache_file._source_stamp = source_key(dispatcher.py_func.__module__)
     return dispatcher
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _QuickLowering(NativeLowering):
+    """Lowering to machine code that is hardly optimized."""
+
+    _name = "quick_lowering"
+
+    def run_pass(self, state: Any) -> Any:
+        if state.library is None:
+            state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+            state.library.enable_object_caching()
+        whole = getattr(state.library, "_optimize_final_module", None)
+        if whole is not None:  # another Numba optimizes as it likes
+            state.library._optimize_final_module = functools.partial(_hardly, whole)
+        return super().run_pass(state)
+
+
+def _hardly(optimize: Callable[[], None]) -> None:
+    """Optimize with Numba's least effort; it compiles in one thread at a time."""
+    given = config.OPT, config.LOOP_VECTORIZE
+    config.OPT, config.LOOP_VECTORIZE = type(config.OPT)(0), 0
+    try:
+        optimize()
+    finally:
+        config.OPT, config.LOOP_VECTORIZE = given
+
+
+class _InnerCompiler(CompilerBase):
+    """Compiler of functions that only entry points call, directly or not.
+
+    An entry point is optimized together with all that it calls. To optimize that by itself too
+    takes a quarter of all compilation and gains nothing.
+    """
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_QuickLowering if kind is NativeLowering else kind, words)
+            for kind, words in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+_INNER: dict[str, Any] = {
+    **_OPTIONS,
+    "no_cpython_wrapper": True,
+    "pipeline_class": _InnerCompiler,
+}
 
 
 def jit(function: Callable) -> Any:
@@ -163,14 +217,26 @@ class EntryPoint:
 ENTRY_POINTS: list[EntryPoint] = []
 
 
-def compile_module(name: str) -> int:
-    """Compile all entry points of a module, and return how many."""
+class Compilation(NamedTuple):
+    """What it took to compile the kernels of a module."""
+
+    kernels: int  # how many
+    cpu_seconds: float
+    megabytes: float  # the most memory that this process ever had
+
+
+def compile_module(name: str) -> Compilation:
+    """Compile all entry points of a module."""
+    import resource  # Windows has none, where only this would need it
+
+    start = time.process_time()
     importlib.import_module(name)
     points = [point for point in ENTRY_POINTS if point.module == name]
     _Announcement.was_made = True  # who calls this says so
     for point in points:
         point.compile()
-    return len(points)
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Compilation(len(points), time.process_time() - start, kilobytes / 1024.0)
 
 
 def entry(signature: str) -> Callable[[Callable], EntryPoint]:
