@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import REFUSED
 from vm_dynamics.dynamics import (
@@ -70,7 +71,7 @@ class Robot(RobotMatrices):
     Drag, buoyancy and current of a fluid act as external forces in every formulation.
     """
 
-    def joint_friction(self, qd: Any) -> Array:
+    def joint_friction(self, qd: ArrayLike) -> Array:
         """Effort of the URDF's damping and dry friction, shape (n,); not part of the dynamics.
 
         Add it to tau where it matters; :func:`vm_dynamics.simulate` does so.
@@ -79,13 +80,13 @@ class Robot(RobotMatrices):
 
     def inverse_dynamics(
         self,
-        g: Any,
-        q: Any,
-        V: Any,
-        qd: Any,
-        Vd: Any,
-        qdd: Any,
-        tip_wrench: Any = None,
+        g: ArrayLike,
+        q: ArrayLike,
+        V: ArrayLike,
+        qd: ArrayLike,
+        Vd: ArrayLike,
+        qdd: ArrayLike,
+        tip_wrench: ArrayLike | None = None,
         *,
         link_wrenches: Iterable[LinkWrench] = (),
     ) -> tuple[Array, Array]:
@@ -122,13 +123,13 @@ class Robot(RobotMatrices):
 
     def forward_dynamics(
         self,
-        g: Any,
-        q: Any,
-        V: Any,
-        qd: Any,
-        tau: Any,
-        base_wrench: Any = None,
-        tip_wrench: Any = None,
+        g: ArrayLike,
+        q: ArrayLike,
+        V: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        base_wrench: ArrayLike | None = None,
+        tip_wrench: ArrayLike | None = None,
         method: str = "hybrid",
         *,
         link_wrenches: Iterable[LinkWrench] = (),
@@ -182,7 +183,9 @@ class Robot(RobotMatrices):
             return self._forward_by_theorem_1(g, q, V, qd, tau, F)
         return _FORMULATIONS[method].forward(self, g, q, V, qd, tau, F)
 
-    def fluid_forces(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+    def fluid_forces(
+        self, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike
+    ) -> tuple[Array, Array]:
         """What a fluid does to base and joints beyond its added mass, which the matrices have.
 
         Drag, buoyancy and, with added mass, the current; zero in the dry.
@@ -216,18 +219,18 @@ class Robot(RobotMatrices):
 
     def hybrid_dynamics(
         self,
-        g: Any,
-        q: Any,
-        V: Any,
-        qd: Any,
-        active_acc: Any,
-        passive_force: Any,
+        g: ArrayLike,
+        q: ArrayLike,
+        V: ArrayLike,
+        qd: ArrayLike,
+        active_acc: ArrayLike,
+        passive_force: ArrayLike,
         passive: Any = (BASE,),
         *,
-        stiffness: Any = 0.0,
-        damping: Any = 0.0,
-        rest: Any = 0.0,
-        tip_wrench: Any = None,
+        stiffness: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
+        rest: ArrayLike = 0.0,
+        tip_wrench: ArrayLike | None = None,
         link_wrenches: Iterable[LinkWrench] = (),
     ) -> HybridMotion:
         """Motion with some degrees of freedom driven and the others passive, [Jain], in O(n).
@@ -263,7 +266,7 @@ class Robot(RobotMatrices):
         b = self.b
         return HybridMotion(acc[:b], acc[b:], force[:b], force[b:])
 
-    def disturbance_jacobian(self, q: Any, passive: Any = (BASE,)) -> Array:
+    def disturbance_jacobian(self, q: ArrayLike, passive: Any = (BASE,)) -> Array:
         """Velocities of the passive for those of the active, at rest: J_D = -M_pp^-1 M_pa.
 
         Args:
@@ -285,7 +288,7 @@ class Robot(RobotMatrices):
         hybrid_kernels.disturbance.checked(self.packed, self.added_mass, q, mask, out)
         return out[np.ix_(p, a)]
 
-    def generalized_jacobian(self, q: Any, link: str, passive: Any = (BASE,)) -> Array:
+    def generalized_jacobian(self, q: ArrayLike, link: str, passive: Any = (BASE,)) -> Array:
         """Twist of a link for the active velocities, the passive following: J_a + J_p J_D.
 
         Args:
@@ -303,15 +306,17 @@ class Robot(RobotMatrices):
 
     # -- other formulations -----------------------------------------------------------------------
 
-    def lagrange_poincare(self, q: Any) -> Matrices:
+    def lagrange_poincare(self, q: ArrayLike) -> Matrices:
         """Matrices of the Lagrange-Poincare equations and their derivatives, [Moghaddam]."""
         return lagrange_poincare.matrices(self, q)
 
-    def quasi_coordinates(self, q: Any, V: Any, qd: Any) -> QuasiCoordinates:
+    def quasi_coordinates(self, q: ArrayLike, V: ArrayLike, qd: ArrayLike) -> QuasiCoordinates:
         """M and C of [From2010] (14), (57), both (b + n, b + n); dM/dt - 2C is not skew."""
         return quasi_coordinates.matrices(self, q, V, qd)
 
-    def free_floating(self, q: Any, V: Any, qd: Any, tau: Any) -> FreeFloating:
+    def free_floating(
+        self, q: ArrayLike, V: ArrayLike, qd: ArrayLike, tau: ArrayLike
+    ) -> FreeFloating:
         """The reduced form without forces on the base, [From2010] (85)-(88).
 
         Raises:
@@ -320,7 +325,13 @@ class Robot(RobotMatrices):
         return quasi_coordinates.free_floating(self, q, V, qd, tau)
 
     def wheeled_dynamics(
-        self, g: Any, q: Any, v: Any, qd: Any, tau: Any, base_wrench: Any = None
+        self,
+        g: ArrayLike,
+        q: ArrayLike,
+        v: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        base_wrench: ArrayLike | None = None,
     ) -> tuple[Array, Array, float]:
         """Accelerations of a vehicle on wheels, which moves along x and turns about z only.
 
@@ -356,11 +367,13 @@ class Robot(RobotMatrices):
 
     # -- for whoever calls kernels ----------------------------------------------------------------
 
-    def check_state(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array, Array, Array]:
+    def check_state(
+        self, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike
+    ) -> tuple[Array, Array, Array, Array]:
         """Fresh arrays (g, q, V, qd) that kernels take, or an error that names the argument."""
         return check_state(self, g, q, V, qd)
 
-    def check_wrench(self, base_wrench: Any) -> Array:
+    def check_wrench(self, base_wrench: ArrayLike | None) -> Array:
         """A wrench on the base in {1}, shape (b,); zero if None."""
         value = np.zeros(self.b) if base_wrench is None else base_wrench
         return vector("base_wrench", value, self.b)
@@ -369,7 +382,7 @@ class Robot(RobotMatrices):
         self,
         g: Array,
         q: Array,
-        tip_wrench: Any = None,
+        tip_wrench: ArrayLike | None = None,
         link_wrenches: Iterable[LinkWrench] = (),
     ) -> Array:
         """The wrenches that a caller gives, on bodies, in {1}, shape (nj + 1, 6) or no rows."""
@@ -387,7 +400,7 @@ class Robot(RobotMatrices):
         q: Array,
         V: Array,
         qd: Array,
-        tip_wrench: Any = None,
+        tip_wrench: ArrayLike | None = None,
         link_wrenches: Iterable[LinkWrench] = (),
     ) -> Array:
         """All that pushes the bodies but gravity, in {1}, shape (nj + 1, 6) or no rows.
@@ -454,7 +467,7 @@ class Robot(RobotMatrices):
 def load(
     urdf: str | bytes | os.PathLike[str],
     base: str | DisplacementGroup | None = None,
-    gravity: Any = (0.0, 0.0, 0.0),
+    gravity: ArrayLike = (0.0, 0.0, 0.0),
     *,
     tip_link: str | None = None,
     locked_joints: Any = (),

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.errors import SingularMassMatrixError
 from vm_dynamics.lie.groups import check_pose
@@ -49,12 +47,16 @@ def own_screw(joint: Joint) -> Array:
     return np.eye(6)[2 if joint.kind == "prismatic" else 5]
 
 
-def checked_state(robot: RobotModel, q: Any, V: Any, qd: Any) -> tuple[Array, Array, Array]:
+def checked_state(
+    robot: RobotModel, q: ArrayLike, V: ArrayLike, qd: ArrayLike
+) -> tuple[Array, Array, Array]:
     """Shape (n,), base velocity (b,) and joint velocities (n,), or an error that names one."""
     return vector("q", q, robot.n), vector("V", V, robot.b), vector("qd", qd, robot.n)
 
 
-def checked_forces(robot: RobotModel, g: Any, tau: Any, F: Any) -> tuple[Array, Array, Array]:
+def checked_forces(
+    robot: RobotModel, g: ArrayLike, tau: ArrayLike, F: ArrayLike
+) -> tuple[Array, Array, Array]:
     """Base pose (4, 4), joint efforts (n,) and base wrench (b,), or an error that names one."""
     return check_pose(g), vector("tau", tau, robot.n), vector("F", F, robot.b)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import DimensionError, ParameterError, UnknownJointError
 from vm_dynamics.lie.se3 import Array
@@ -80,7 +81,12 @@ def of_joints(robot: RobotModel, name: str, value: Any) -> Array:
 
 
 def spring_force(
-    robot: RobotModel, q: Array, qd: Array, stiffness: Any, damping: Any, rest: Any
+    robot: RobotModel,
+    q: Array,
+    qd: Array,
+    stiffness: ArrayLike,
+    damping: ArrayLike,
+    rest: ArrayLike,
 ) -> Array:
     """Force of springs and dampers in the joints, ``-k (q - rest) - d qd``, shape (n,)."""
     k = of_joints(robot, "stiffness", stiffness)

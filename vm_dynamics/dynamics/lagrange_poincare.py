@@ -21,9 +21,10 @@ other until ``E`` maps the coordinates q to those of all joints.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.dynamics._bodies import (
     block_diagonal,
@@ -119,7 +120,7 @@ def transports(robot: RobotModel, fixed: Constants, q: Array) -> Array:
     return L
 
 
-def matrices(robot: RobotModel, q: Any) -> Matrices:
+def matrices(robot: RobotModel, q: ArrayLike) -> Matrices:
     """Inertia, connection and their closed-form derivatives, eqs. (54)-(77) and (114)-(122).
 
     With the total Jacobian ``J = L Xi`` of (57) the mass matrix is ``J^T diag(M_k) J``. The
@@ -214,7 +215,7 @@ def _first_moments(robot: RobotModel, q: Array) -> tuple[Array, Array]:
     return moments, twists
 
 
-def potential(robot: RobotModel, g: Any, q: Any) -> float:
+def potential(robot: RobotModel, g: ArrayLike, q: ArrayLike) -> float:
     """Potential energy of gravity, zero at the world's origin, eq. (130) [J].
 
     Args:
@@ -226,7 +227,7 @@ def potential(robot: RobotModel, g: Any, q: Any) -> float:
     return float(-robot.gravity @ (check_pose(g) @ moments[0])[:3])
 
 
-def potential_wrench(robot: RobotModel, g: Any, q: Any) -> tuple[Array, Array]:
+def potential_wrench(robot: RobotModel, g: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
     """Derivatives of the potential: f_u along the base group (b,), du/dq (n,), eqs. (111)-(133).
 
     f_u is what breaks the symmetry; it needs no coordinates of the group:
@@ -246,7 +247,7 @@ def potential_wrench(robot: RobotModel, g: Any, q: Any) -> tuple[Array, Array]:
     return f_u, E.T @ du_body
 
 
-def link_jacobians(robot: RobotModel, q: Any, link: str) -> tuple[Array, Array]:
+def link_jacobians(robot: RobotModel, q: ArrayLike, link: str) -> tuple[Array, Array]:
     """J_e0 (6, b) and J_em (6, n) of a link, in its own frame, eqs. (92), (93) corrected.
 
     A wrench f on the link is ``J_e0^T f`` on the base and ``J_em^T f`` on the joints, (90), (91).
@@ -261,7 +262,13 @@ def link_jacobians(robot: RobotModel, q: Any, link: str) -> tuple[Array, Array]:
 
 
 def forward(
-    robot: RobotModel, g: Any, q: Any, V: Any, qd: Any, tau: Any, F: Any
+    robot: RobotModel,
+    g: ArrayLike,
+    q: ArrayLike,
+    V: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    F: ArrayLike,
 ) -> tuple[Array, Array]:
     """Accelerations of base and joints, eqs. (96)-(100) corrected.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.dynamics import fluid_kernels, hybrid_kernels
 from vm_dynamics.errors import DimensionError, UnknownNameError
@@ -100,7 +101,9 @@ def generalized(robot: RobotModel, q: Array, loads: Array) -> Array:
     return out
 
 
-def fluid_forces(robot: RobotModel, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+def fluid_forces(
+    robot: RobotModel, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike
+) -> tuple[Array, Array]:
     """What a fluid does to base and joints beyond its added mass, which the matrices have.
 
     Drag, buoyancy and, with added mass, the current; zero in the dry.
@@ -123,7 +126,7 @@ def fluid_forces(robot: RobotModel, g: Any, q: Any, V: Any, qd: Any) -> tuple[Ar
 
 
 def check_state(
-    robot: RobotModel, g: Any, q: Any, V: Any, qd: Any
+    robot: RobotModel, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
     """Fresh arrays (g, q, V, qd) that kernels take, or an error that names the argument."""
     motion = vector("V", V, robot.b), vector("qd", qd, robot.n)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import REFUSED, EntryPoint
 from vm_dynamics.dynamics import (
@@ -58,7 +59,7 @@ class RobotMatrices(RobotModel):
         self,
         description: Description,
         base_group: DisplacementGroup,
-        gravity: Any = (0.0, 0.0, 0.0),
+        gravity: ArrayLike = (0.0, 0.0, 0.0),
         tip_link: str | None = None,
         hydrodynamics: Hydrodynamics | None = None,
     ) -> None:
@@ -70,7 +71,7 @@ class RobotMatrices(RobotModel):
 
     # -- shape ----------------------------------------------------------------------------------
 
-    def mass_matrix(self, q: Any) -> Array:
+    def mass_matrix(self, q: ArrayLike) -> Array:
         """Full symmetric mass matrix, base block first, shape (b + n, b + n).
 
         .. math:: M = [[M_b, M_bq], [M_bq^T, M_q]]
@@ -90,7 +91,7 @@ class RobotMatrices(RobotModel):
             _mass_matrix.checked(self.packed, vector("q", q, self.n), out)
         return out
 
-    def connection(self, q: Any) -> Array:
+    def connection(self, q: ArrayLike) -> Array:
         """Mechanical connection A = M_b^-1 M_bq, shape (b, n): at rest V = -A qd."""
         if self.fluid is not None:
             return self.mass_and_connection(q)[1]
@@ -101,7 +102,7 @@ class RobotMatrices(RobotModel):
             _connection.checked(self.packed, vector("q", q, self.n), out)
         return out
 
-    def mass_and_connection(self, q: Any) -> tuple[Array, Array]:
+    def mass_and_connection(self, q: ArrayLike) -> tuple[Array, Array]:
         """Mass matrix, shape (b + n, b + n), and connection, shape (b, n), from one pass."""
         if self.fluid is not None:
             M, b = self.mass_matrix(q), self.b
@@ -114,7 +115,7 @@ class RobotMatrices(RobotModel):
             _mass_and_connection.checked(self.packed, vector("q", q, self.n), mass, conn)
         return mass, conn
 
-    def mass_derivatives(self, q: Any) -> Array:
+    def mass_derivatives(self, q: ArrayLike) -> Array:
         """Derivative of the mass matrix by every joint, shape (n, b + n, b + n)."""
         out = np.empty((self.n, *self._square))
         checked = vector("q", q, self.n)
@@ -122,7 +123,7 @@ class RobotMatrices(RobotModel):
         return out
 
     def batch_mass_and_connection(
-        self, q: Any, *, threads: int | None = None
+        self, q: ArrayLike, *, threads: int | None = None
     ) -> tuple[Array, Array]:
         """Mass matrices and connections of N shapes, on all cores.
 
@@ -162,21 +163,21 @@ class RobotMatrices(RobotModel):
                 list(pool.map(part, edges[:-1], edges[1:]))
         return mass, conn
 
-    def link_pose(self, q: Any, link: str) -> Array:
+    def link_pose(self, q: ArrayLike, link: str) -> Array:
         """Pose g_1k of a link in frame {1}, shape (4, 4)."""
         return self._of_link(kinematics_kernels.link_pose, q, link, np.empty((4, 4)))
 
-    def link_jacobian(self, q: Any, link: str) -> Array:
+    def link_jacobian(self, q: ArrayLike, link: str) -> Array:
         """Body Jacobian of a link: V_k = J [V; qd] in the link's frame, shape (6, b + n)."""
         out = np.empty((6, self.b + self.n))
         return self._of_link(kinematics_kernels.link_jacobian, q, link, out)
 
-    def center_of_mass(self, q: Any) -> Array:
+    def center_of_mass(self, q: ArrayLike) -> Array:
         """Centre of mass of the whole robot in frame {1}, shape (3,) [m]."""
         ten, _ = self._composite(q, np.zeros(self.n))
         return ten[1:4] / ten[0]
 
-    def frame(self, name: str, q: Any, qd: Any = None) -> MovingFrame:
+    def frame(self, name: str, q: ArrayLike, qd: ArrayLike | None = None) -> MovingFrame:
         """A frame {C} in which the momentum is simpler, for Properties 4 to 6 of [Mishra2022].
 
         Args:
@@ -197,7 +198,7 @@ class RobotMatrices(RobotModel):
             self.base_group, ten, rate
         )
 
-    def curvature(self, q: Any, *, frame: str = "base") -> Array:
+    def curvature(self, q: ArrayLike, *, frame: str = "base") -> Array:
         """Curvature of the connection, [Mishra2022] Theorem 2, shape (b, n, n).
 
         .. math:: DA(e_i) e_j = dA_j/dq_i - dA_i/dq_j - [A_i, A_j]
@@ -215,7 +216,7 @@ class RobotMatrices(RobotModel):
         to_frame = self.base_group.adjoint(inverse(self.frame(frame, q).pose))
         return np.einsum("ab,bij->aij", to_frame, out)
 
-    def _base_curvature(self, q: Any) -> Array:
+    def _base_curvature(self, q: ArrayLike) -> Array:
         if self.fluid is not None:
             m = decouple(self.mass_matrix(q), self.mass_derivatives(q), self.b)
             return general.curvature(m, self.base_group)
@@ -228,12 +229,12 @@ class RobotMatrices(RobotModel):
 
     # -- motion ---------------------------------------------------------------------------------
 
-    def momentum(self, q: Any, V: Any, qd: Any) -> Array:
+    def momentum(self, q: ArrayLike, V: ArrayLike, qd: ArrayLike) -> Array:
         """Body momentum P = M_b V + M_bq qd = M_b mu in frame {1}, shape (b,)."""
         M = self.mass_matrix(q)[: self.b]
         return M @ np.concatenate((vector("V", V, self.b), vector("qd", qd, self.n)))
 
-    def spatial_momentum(self, g: Any, q: Any, V: Any, qd: Any) -> Array:
+    def spatial_momentum(self, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike) -> Array:
         """Momentum in the world frame, Ad_g^-T P, which is kept without forces; shape (b,).
 
         Args:
@@ -244,12 +245,12 @@ class RobotMatrices(RobotModel):
         """
         return self.base_group.adjoint(inverse(check_pose(g))).T @ self.momentum(q, V, qd)
 
-    def kinetic_energy(self, q: Any, V: Any, qd: Any) -> float:
+    def kinetic_energy(self, q: ArrayLike, V: ArrayLike, qd: ArrayLike) -> float:
         """Kinetic energy [J]."""
         v = np.concatenate((vector("V", V, self.b), vector("qd", qd, self.n)))
         return float(0.5 * v @ self.mass_matrix(q) @ v)
 
-    def hamel(self, q: Any, V: Any, qd: Any) -> Hamel:
+    def hamel(self, q: ArrayLike, V: ArrayLike, qd: ArrayLike) -> Hamel:
         """Matrices of Hamel's equations, with dM/dt - 2C skew, [Mishra2022] eqs. (4)-(6).
 
         Args:
@@ -269,7 +270,7 @@ class RobotMatrices(RobotModel):
             coriolis_kernels.hamel.checked(self.packed, *checked, mass, coriolis)
         return Hamel(mass, coriolis)
 
-    def reduced(self, q: Any, qd: Any, mu: Any) -> Reduced:
+    def reduced(self, q: ArrayLike, qd: ArrayLike, mu: ArrayLike) -> Reduced:
         """Matrices of the reduced Euler-Lagrange equations, [Mishra2022] Theorem 1.
 
         Args:
@@ -302,7 +303,7 @@ class RobotMatrices(RobotModel):
             reduced_kernels.reduced.checked(self.packed, *checked, *out)
         return Reduced(self.base_group, *out)
 
-    def _of_link(self, kernel: EntryPoint, q: Any, link: str, out: Array) -> Array:
+    def _of_link(self, kernel: EntryPoint, q: ArrayLike, link: str, out: Array) -> Array:
         frame = self.link_frame(link)
         try:
             kernel.run(self.packed, q, frame.body, frame.pose, out)
@@ -311,7 +312,7 @@ class RobotMatrices(RobotModel):
             kernel.checked(self.packed, checked, frame.body, frame.pose, out)
         return out
 
-    def _composite(self, q: Any, qd: Any) -> tuple[Array, Array]:
+    def _composite(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         ten, rate = np.empty(10), np.empty(10)
         checked = vector("q", q, self.n), vector("qd", qd, self.n)
         coriolis_kernels.composite_motion.checked(self.packed, *checked, ten, rate)

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.dynamics.bounded import RANK_TOLERANCE, least_squares, pseudo_inverse
 from vm_dynamics.errors import ParameterError
@@ -237,7 +238,7 @@ class Propulsion:
 
     # -- allocation -----------------------------------------------------------------------------
 
-    def allocate(self, wrench: Any, weights: Any = None) -> Allocation:
+    def allocate(self, wrench: ArrayLike, weights: Any = None) -> Allocation:
         """Thrusts that come closest to a wrench, (89), with the least thrust among the closest.
 
         The pseudo-inverse answers while all thrusts are within their limits; otherwise

@@ -18,10 +18,10 @@ and the reduced form (85)-(88) are corrected too; see ``docs/quasi_coordinates.m
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.dynamics import lagrange_poincare
 from vm_dynamics.dynamics._bodies import (
@@ -86,7 +86,7 @@ class FreeFloating(NamedTuple):
     qdd: Array
 
 
-def kinematics(robot: RobotModel, q: Any) -> Kinematics:
+def kinematics(robot: RobotModel, q: ArrayLike) -> Kinematics:
     """Poses g_bi and joint twists X_k at a shape (n,)."""
     E, offset = joint_map(robot)
     q_body = E @ vector("q", q, robot.n) + offset
@@ -127,7 +127,7 @@ def jacobian_derivative(at: Kinematics, k: int) -> Array:
     return np.array(columns).reshape(-1, 6).T
 
 
-def mass_and_derivatives(robot: RobotModel, q: Any) -> tuple[Array, Array]:
+def mass_and_derivatives(robot: RobotModel, q: ArrayLike) -> tuple[Array, Array]:
     """Mass matrix of a base on SE(3) and its derivatives, eqs. (12), (13), (59).
 
     Args:
@@ -182,7 +182,7 @@ def coriolis(H: Array, M: Array, dM: Array, v: Array) -> Array:
     return H_bar.T @ C @ H_bar
 
 
-def matrices(robot: RobotModel, q: Any, V: Any, qd: Any) -> QuasiCoordinates:
+def matrices(robot: RobotModel, q: ArrayLike, V: ArrayLike, qd: ArrayLike) -> QuasiCoordinates:
     """M and C on the robot's base group.
 
     Args:
@@ -197,7 +197,7 @@ def matrices(robot: RobotModel, q: Any, V: Any, qd: Any) -> QuasiCoordinates:
     return QuasiCoordinates(restrict(H, *full)[0], coriolis(H, *full, np.concatenate((V, qd))))
 
 
-def gravity(robot: RobotModel, g: Any, q: Any) -> Array:
+def gravity(robot: RobotModel, g: ArrayLike, q: ArrayLike) -> Array:
     """Generalized force of gravity, for the right side, eqs. (16)-(18) corrected, shape (b + n,).
 
     .. math:: sum_i [H, J_i]^T Ad_{g_ib}^T [f; r^ f],  f = m_i R_0i^T a
@@ -222,7 +222,9 @@ def gravity(robot: RobotModel, g: Any, q: Any) -> Array:
     return np.concatenate((robot.base_group.iota.T @ on_base, E.T @ on_bodies))
 
 
-def surroundings(robot: RobotModel, g: Any, q: Any, V: Any, qd: Any) -> Array:
+def surroundings(
+    robot: RobotModel, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike
+) -> Array:
     """Generalized force of gravity and of the fluid, for the right side, shape (b + n,).
 
     Args:
@@ -236,7 +238,13 @@ def surroundings(robot: RobotModel, g: Any, q: Any, V: Any, qd: Any) -> Array:
 
 
 def forward(
-    robot: RobotModel, g: Any, q: Any, V: Any, qd: Any, tau: Any, F: Any
+    robot: RobotModel,
+    g: ArrayLike,
+    q: ArrayLike,
+    V: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    F: ArrayLike,
 ) -> tuple[Array, Array]:
     """Accelerations of base and joints, eqs. (8), (14).
 
@@ -265,7 +273,9 @@ def forward(
     return acc[: robot.b], acc[robot.b :]
 
 
-def free_floating(robot: RobotModel, q: Any, V: Any, qd: Any, tau: Any) -> FreeFloating:
+def free_floating(
+    robot: RobotModel, q: ArrayLike, V: ArrayLike, qd: ArrayLike, tau: ArrayLike
+) -> FreeFloating:
     """The reduced form (85)-(88) of a robot that no force acts on but its joint efforts.
 
     (86) and (87) hold as printed for zero momentum; otherwise N of [Moghaddam] (100) is added.
@@ -300,7 +310,13 @@ def free_floating(robot: RobotModel, q: Any, V: Any, qd: Any, tau: Any) -> FreeF
 
 
 def wheeled_forward(
-    robot: RobotModel, g: Any, q: Any, v: Any, qd: Any, tau: Any, F: Any
+    robot: RobotModel,
+    g: ArrayLike,
+    q: ArrayLike,
+    v: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    F: ArrayLike,
 ) -> tuple[Array, Array, float]:
     """Accelerations of a robot on wheels that roll but do not slip sideways, eqs. (96)-(101).
 

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.dynamics.mass_kernels import mass_matrix
 from vm_dynamics.dynamics.quaternion_kernels import accelerations, equations
@@ -43,13 +44,15 @@ class FloatingRobot(Protocol):
     fluid: Any
     packed: Array
 
-    def mass_matrix(self, q: Any) -> Array:
+    def mass_matrix(self, q: ArrayLike) -> Array:
         """M, shape (6 + n, 6 + n), base block first, with added mass if it is in a fluid."""
 
-    def mass_derivatives(self, q: Any) -> Array:
+    def mass_derivatives(self, q: ArrayLike) -> Array:
         """Derivatives of M by the joint positions, shape (n, 6 + n, 6 + n)."""
 
-    def fluid_forces(self, g: Any, q: Any, V: Any, qd: Any) -> tuple[Array, Array]:
+    def fluid_forces(
+        self, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike
+    ) -> tuple[Array, Array]:
         """What a fluid does beyond its added mass, on base (6,) and joints (n,)."""
 
     def __hash__(self) -> int:
@@ -120,7 +123,7 @@ class QuaternionModel:
 
     # -- coordinates ----------------------------------------------------------------------------
 
-    def coordinates(self, g: Any, q: Any) -> Array:
+    def coordinates(self, g: ArrayLike, q: ArrayLike) -> Array:
         """Coordinates x = [p; q_wxyz; theta] with w >= 0, shape (7 + n,).
 
         Args:
@@ -129,7 +132,7 @@ class QuaternionModel:
         """
         return self._coordinates(check_pose(g), vector("q", q, self._n))
 
-    def velocities(self, x: Any, V: Any, qd: Any) -> Array:
+    def velocities(self, x: ArrayLike, V: ArrayLike, qd: ArrayLike) -> Array:
         """Rates xd of the coordinates, shape (7 + n,), that keep |q|.
 
         Args:
@@ -142,7 +145,7 @@ class QuaternionModel:
         linear = rotation(q) @ V[:3] / (q @ q)
         return np.concatenate((linear, 0.5 * V[3:] @ _G(q), vector("qd", qd, self._n)))
 
-    def pose(self, x: Any) -> tuple[Array, Array]:
+    def pose(self, x: ArrayLike) -> tuple[Array, Array]:
         """Pose g of {1} in the world, shape (4, 4), and joint positions, shape (n,)."""
         x = self._checked("x", x)
         g = np.eye(4)
@@ -150,7 +153,7 @@ class QuaternionModel:
         g[:3, 3] = x[P]
         return g, x[7:]
 
-    def twist(self, x: Any, xd: Any) -> tuple[Array, Array]:
+    def twist(self, x: ArrayLike, xd: ArrayLike) -> tuple[Array, Array]:
         """Twist V = [R^T pd; 2 G qd] of the base in {1}, shape (6,), and joint velocities, (n,).
 
         The inverse of :meth:`velocities`; a rate of |q| is left out.
@@ -162,14 +165,14 @@ class QuaternionModel:
 
     # -- matrices of (43) -----------------------------------------------------------------------
 
-    def mass_matrix(self, x: Any) -> Array:
+    def mass_matrix(self, x: ArrayLike) -> Array:
         """Mass matrix (47), shape (7 + n, 7 + n), symmetric and positive definite.
 
         .. math:: M_x = T^T M(theta) T + 4 nu [0; q; 0] [0; q; 0]^T
         """
         return self._equations(self._checked("x", x), np.zeros(self._size))[0]
 
-    def mass_derivatives(self, x: Any) -> Array:
+    def mass_derivatives(self, x: ArrayLike) -> Array:
         """Derivatives of the mass matrix by x, shape (7 + n, 7 + n, 7 + n), [k] by x_k."""
         x = self._checked("x", x)
         q = x[Q]
@@ -184,7 +187,7 @@ class QuaternionModel:
         out[7:] = T.T @ self.robot.mass_derivatives(x[7:]) @ T
         return out
 
-    def coriolis(self, x: Any, xd: Any) -> Array:
+    def coriolis(self, x: ArrayLike, xd: ArrayLike) -> Array:
         """Coriolis matrix of the Christoffel symbols (48), shape (7 + n, 7 + n).
 
         dM/dt - 2C is skew.
@@ -198,22 +201,22 @@ class QuaternionModel:
         crossed = (D @ xd).T
         return 0.5 * (np.tensordot(xd, D, 1) + crossed - crossed.T)
 
-    def gravity(self, x: Any) -> Array:
+    def gravity(self, x: ArrayLike) -> Array:
         """Gradient (50) of the potential energy (49), shape (7 + n,)."""
         return self.bias(x, np.zeros(self._size))
 
-    def potential_energy(self, x: Any) -> float:
+    def potential_energy(self, x: ArrayLike) -> float:
         """Potential energy (49) [J], zero with the centre of mass in the world's origin."""
         x = self._checked("x", x)
         M = self._rigid(x[7:])
         moment = np.array([M[1, 5], M[2, 3], M[0, 4]])  # m c, from the block -m c^
         return float(-self.robot.gravity @ (M[0, 0] * x[P] + rotation(x[Q]) @ moment))
 
-    def force_map(self, x: Any) -> Array:
+    def force_map(self, x: ArrayLike) -> Array:
         """M_F of (65), shape (7 + n, 6 + n): from [F; tau] in {1} to generalized forces."""
         return self._map(self._checked("x", x)[Q]).T
 
-    def force_map_pinv(self, x: Any) -> Array:
+    def force_map_pinv(self, x: ArrayLike) -> Array:
         """Pseudo-inverse of M_F, (88) corrected, shape (6 + n, 7 + n).
 
         .. math:: M_F^+ = blkdiag(R^T, G / 2, 1)
@@ -227,7 +230,7 @@ class QuaternionModel:
 
     # -- motion ---------------------------------------------------------------------------------
 
-    def bias(self, x: Any, xd: Any) -> Array:
+    def bias(self, x: ArrayLike, xd: ArrayLike) -> Array:
         """Forces ``C xd + g`` at no acceleration, lumped as in (52), shape (7 + n,).
 
         Those of a fluid are not in it; :meth:`accelerations` and :meth:`rates` count them.
@@ -235,7 +238,9 @@ class QuaternionModel:
         x, xd = self._checked("x", x), vector("xd", xd, self._size)
         return self._equations(x, xd)[1]
 
-    def accelerations(self, x: Any, xd: Any, f_x: Any, dt: float | None = None) -> Array:
+    def accelerations(
+        self, x: ArrayLike, xd: ArrayLike, f_x: ArrayLike, dt: float | None = None
+    ) -> Array:
         """Constrained accelerations (78), (79b), shape (7 + n,).
 
         Args:
@@ -247,7 +252,7 @@ class QuaternionModel:
         x, xd = self._checked("x", x), vector("xd", xd, self._size)
         return self._accelerations(x, xd, self._all_forces(x, xd, f_x), _rate(dt))
 
-    def rates(self, x: Any, v: Any, f_x: Any, dt: float) -> Rates:
+    def rates(self, x: ArrayLike, v: ArrayLike, f_x: ArrayLike, dt: float) -> Rates:
         """Right-hand side of the constrained first-order system (79).
 
         A step ``x + dt xd`` returns to |q| = 1 but for ``|qd|^2 dt^2 / 2``, so that q need not be
@@ -270,7 +275,7 @@ class QuaternionModel:
 
     # -- helpers --------------------------------------------------------------------------------
 
-    def _checked(self, name: str, x: Any) -> Array:
+    def _checked(self, name: str, x: ArrayLike) -> Array:
         out = vector(name, x, self._size)
         if not out[Q] @ out[Q] > _SHORT:
             raise DimensionError(
@@ -291,7 +296,7 @@ class QuaternionModel:
         out[3:6, Q] = 2.0 * G
         return out
 
-    def _all_forces(self, x: Array, xd: Array, f_x: Any) -> Array:
+    def _all_forces(self, x: Array, xd: Array, f_x: ArrayLike) -> Array:
         """Given generalized forces and those of a fluid, shape (7 + n,)."""
         out = vector("f_x", f_x, self._size)
         if self.robot.fluid is not None:
@@ -332,7 +337,7 @@ def _rate(dt: float | None) -> float:
     return 0.0 if dt is None else 1.0 / _positive("dt", dt, "s")
 
 
-def _quick_pose(g: Any) -> Array:
+def _quick_pose(g: ArrayLike) -> Array:
     """All of :func:`check_pose` but whether the rotation is one, which costs most of its time."""
     out = np.ascontiguousarray(g, dtype=float)
     rigid = out.shape == (4, 4) and out[3].tolist() == [0.0, 0.0, 0.0, 1.0]
@@ -345,7 +350,13 @@ def _model(robot: FloatingRobot) -> QuaternionModel:
 
 
 def forward(
-    robot: FloatingRobot, g: Any, q: Any, V: Any, qd: Any, tau: Any, F: Any
+    robot: FloatingRobot,
+    g: ArrayLike,
+    q: ArrayLike,
+    V: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    F: ArrayLike,
 ) -> tuple[Array, Array]:
     """Accelerations of base and joints by the constrained Lagrangian model.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.lie import DisplacementGroup, se3
 from vm_dynamics.lie.se3 import Array
@@ -100,7 +101,7 @@ class Reduced:
         qdd = np.linalg.solve(self.Lambda_q, coriolis[b:] + tau - self.A.T @ base_wrench)
         return mu_dot, qdd
 
-    def in_frame(self, pose: Any, velocity: Any = None) -> Reduced:
+    def in_frame(self, pose: ArrayLike, velocity: Any = None) -> Reduced:
         """The same equations with the momentum in another frame {C}, Property 4.
 
         mu_c = Ad_1c^-1 mu and F_c = Ad_1c^T F; the shape equation stays as it is (Property 5).

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import EntryPoint
 from vm_dynamics.dynamics.kinematics_kernels import link_jacobian
@@ -157,7 +158,9 @@ class InvariantEkf(Observer):
         noise = reading_noise(covariance, self._gyro_noise)
         self._add_reading(stamp, Kind.GYRO, Measurement(numbers("w", w, (3,)), noise))
 
-    def velocity(self, stamp: float, v: Any, covariance: Any = None, axes: str = "body") -> None:
+    def velocity(
+        self, stamp: float, v: ArrayLike, covariance: Any = None, axes: str = "body"
+    ) -> None:
         """A linear velocity of the origin of {1}, as from a Doppler log or optical flow.
 
         Args:

@@ -8,6 +8,7 @@ from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import REFUSED, EntryPoint
 from vm_dynamics.errors import ParameterError
@@ -117,7 +118,7 @@ class Observer(ABC):
 
     # -- inputs ---------------------------------------------------------------------------------
 
-    def joints(self, stamp: float, q: Any, qd: Any) -> None:
+    def joints(self, stamp: float, q: ArrayLike, qd: ArrayLike) -> None:
         """A joint sample.
 
         Args:
@@ -132,7 +133,7 @@ class Observer(ABC):
             sample = self._shapes.sample(q, qd) if is_moderate(q) else None
         self._add(stamp, JOINTS, sample)
 
-    def pose(self, stamp: float, g: Any, covariance: Any = None) -> None:
+    def pose(self, stamp: float, g: ArrayLike, covariance: Any = None) -> None:
         """A measured pose of the base.
 
         Args:
@@ -145,7 +146,7 @@ class Observer(ABC):
         is_good = is_pose(value) and is_covariance(noise)
         self._add(stamp, Kind.POSE, Measurement(value, noise) if is_good else None)
 
-    def base_wrench(self, stamp: float, F: Any) -> None:
+    def base_wrench(self, stamp: float, F: ArrayLike) -> None:
         """A known wrench on the base, from its stamp on until the next.
 
         Args:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import EntryPoint
 from vm_dynamics.dynamics.coriolis_kernels import composite_motion
@@ -106,7 +107,7 @@ class Shapes:
         """A shape to blend into."""
         return Shape(*self._size, centroidal=self.about != 0.0, rates=self._rates)
 
-    def sample(self, q: Any, qd: Any) -> Array | None:
+    def sample(self, q: ArrayLike, qd: ArrayLike) -> Array | None:
         """Numbers of the shape of a joint sample, or None if it holds no sensible ones.
 
         Raises:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import (
     DimensionError,
@@ -110,7 +111,7 @@ class DisplacementGroup:
         """Pose, shape (4, 4), of group coordinates ``xi``, shape (b,)."""
         return se3.exp(self.iota @ self._vector(xi))
 
-    def log(self, pose: Any) -> Array:
+    def log(self, pose: ArrayLike) -> Array:
         """Group coordinates, shape (b,), of a pose of the group, rotation at most pi.
 
         The helical group's angle is read from its advance, so it may exceed pi.
@@ -125,7 +126,7 @@ class DisplacementGroup:
             raise NotInGroupError(f"pose: not a displacement of {self.name}:\n{pose}")
         return xi
 
-    def contains(self, pose: Any) -> bool:
+    def contains(self, pose: ArrayLike) -> bool:
         """Whether a pose is a displacement of this group."""
         try:
             self.log(pose)
@@ -203,7 +204,7 @@ def _rebuilt(name: str, axis: Any, pitch: float) -> DisplacementGroup:
     return DisplacementGroup(name, axis=axis, pitch=pitch)
 
 
-def check_pose(pose: Any) -> Array:
+def check_pose(pose: ArrayLike) -> Array:
     """Rigid displacement as a contiguous float array, shape (4, 4), or a clear error."""
     try:
         out = np.ascontiguousarray(pose, dtype=float)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie import se3
@@ -115,7 +116,7 @@ class Hydrodynamics:
         parts = tuple(LinkFluid.of(str(link), item or {}) for link, item in links.items())
         return Hydrodynamics(parts, density, current)
 
-    def with_current(self, current: Any) -> Hydrodynamics:
+    def with_current(self, current: ArrayLike) -> Hydrodynamics:
         """The same in another current, three numbers in the world [m/s]."""
         return replace(self, current=numbers("current", current, 3))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import DimensionError, NonFiniteError
 from vm_dynamics.lie.se3 import Array, hat3
@@ -34,7 +35,7 @@ class Inertia:
     moments: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     @staticmethod
-    def of(mass: float, com: Any, tensor: Any) -> Inertia:
+    def of(mass: float, com: ArrayLike, tensor: Any) -> Inertia:
         """From a mass, a centre (3,) and a rotational inertia (3, 3) or six moments."""
         try:
             weight = float(mass)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.errors import (
     DimensionError,
@@ -86,7 +86,7 @@ class RobotModel:
         self,
         description: Description,
         base_group: DisplacementGroup,
-        gravity: Any = (0.0, 0.0, 0.0),
+        gravity: ArrayLike = (0.0, 0.0, 0.0),
         tip_link: str | None = None,
     ) -> None:
         """Merge and pack a description."""
@@ -121,6 +121,7 @@ class RobotModel:
             description=description,
             tree=tree,
             packed=tree.packed,
+            fluid=None,
             _square=(b + n, b + n),
             _wide=(b, n),
         )
@@ -194,7 +195,9 @@ class RobotModel:
         """The tree of links and joints."""
         return draw(self.description, self.base_group, self.joint_names, self.total_mass)
 
-    def with_payload(self: Self, link: str, mass: float, com: Any, inertia: Any = None) -> Self:
+    def with_payload(
+        self: Self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike | None = None
+    ) -> Self:
         """A new robot that carries a rigid payload.
 
         Args:

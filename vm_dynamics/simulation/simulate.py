@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.dynamics.hybrid import BASE, passive_mask
 from vm_dynamics.dynamics.loads import STICTION_SPEED, LinkWrench
@@ -47,8 +48,8 @@ class Command(NamedTuple):
             What tau and base_wrench say of the driven does not matter.
     """
 
-    tau: Any = None
-    base_wrench: Any = None
+    tau: ArrayLike | None = None
+    base_wrench: ArrayLike | None = None
     link_wrenches: Iterable[LinkWrench] = ()
     active: Mapping[str, Any] | None = None
 

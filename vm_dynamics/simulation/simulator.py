@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.dynamics.propulsion import Propulsion
 from vm_dynamics.errors import ParameterError, UnknownJointError
@@ -136,7 +137,7 @@ class Simulator:
 
     # -- actuators --------------------------------------------------------------------------------
 
-    def command(self, tau: Any) -> None:
+    def command(self, tau: ArrayLike) -> None:
         """Joint efforts, shape (n,), until the next ones."""
         limits = self.robot.effort_limits
         self._commanded = self.nanos
@@ -149,7 +150,7 @@ class Simulator:
         self._asked = vector("thrusts", thrusts, len(self.thrusts))
         self._release(self._asked)
 
-    def push(self, wrench: Any) -> None:
+    def push(self, wrench: ArrayLike) -> None:
         """Wrench from outside on the base, [f; t] in {1}, shape (6,), until the next."""
         self._push = self.robot.base_group.iota.T @ vector("base_wrench", wrench, 6)
         self._release(self._push)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array
@@ -31,7 +32,7 @@ class State(NamedTuple):
     qd: Array
 
     @staticmethod
-    def at_rest(robot: Robot, q: Any = None) -> State:
+    def at_rest(robot: Robot, q: ArrayLike | None = None) -> State:
         """At the origin of the world and at rest, at joint positions q, zero unless given."""
         shape = np.zeros(robot.n) if q is None else vector("q", q, robot.n)
         return State(np.eye(4), shape, np.zeros(robot.b), np.zeros(robot.n))
