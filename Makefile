@@ -51,6 +51,7 @@ docs: $(DOCS) ## build the pages and the API as HTML, in build/docs; fails on wa
 	$(BIN)/python docs/build.py
 
 bench: $(TEST) ## measure speed against the reference libraries, into bench/results.md
+	$(BIN)/python -m pip install --quiet dynibo==0.5.2
 	$(BIN)/python bench/run.py
 
 lint: $(TEST) ## check style, format and types

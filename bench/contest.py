@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who meets whom: our calls and those of Pinocchio, on the same robot and the same states.
+"""Who meets whom: our calls and those of Pinocchio and dynibo, on the same robot and states.
 
 Every candidate is a plain loop over its inputs with the function bound to a local name. Both
 sides get ready-made arrays; the states change from call to call, so remembering the last one
@@ -8,8 +8,10 @@ would not help.
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 
+import dynibo
 import numpy as np
 import pinocchio as pin
 from chain import chain_urdf
@@ -22,6 +24,7 @@ STATES = 50
 BATCH = 10_000
 BATCH_JOINTS = 7
 SAME = 1e-9  # relative: what two ways of summing up to 100 links may differ by
+DYNIBO_GRAVITY = 9.80665  # [m/s^2], along -z, always
 SAME_DIFFERENCES = 1e-6  # relative: what central differences are good for
 
 # Pairs of a row: (what, our candidate, the peer's candidate)
@@ -29,10 +32,12 @@ PAIRS = (
     ("mass_and_connection", "mass_and_connection", "crba + solve"),
     ("mass_matrix", "mass_matrix", "crba"),
     ("mass_matrix, peer in WORLD convention", "mass_matrix", "crba WORLD"),
+    ("mass_matrix, peer dynibo", "mass_matrix", "dynibo mass"),
     ("reduced", "reduced", "Lemma 2"),
     ("reduced, peer without dccrba", "reduced", "Lemma 2 lean"),
     ("curvature", "curvature", "differences"),
     ("forward_dynamics", "forward_dynamics", "aba"),
+    ("forward_dynamics, peer dynibo", "forward_dynamics", "dynibo forward"),
 )
 OURS = tuple(dict.fromkeys(ours for _, ours, _ in PAIRS))
 
@@ -43,6 +48,7 @@ class Contest:
 
     robot: vm.Robot
     peer: Peer
+    rust: dynibo.FloatingRobot
     states: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
     peer_states: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
@@ -55,7 +61,11 @@ class Contest:
             (rng.uniform(-3, 3, n), rng.normal(size=n), rng.normal(size=6)) for _ in range(STATES)
         ]
         peer_states = [(pinocchio_q(q), qd, mu) for q, qd, mu in states]
-        return cls(vm.load(urdf, base="SE3"), Peer(urdf), states, peer_states)
+        with tempfile.NamedTemporaryFile("w", suffix=".urdf") as file:
+            file.write(urdf)
+            file.flush()
+            rust = dynibo.FloatingRobot.from_urdf(file.name)
+        return cls(vm.load(urdf, base="SE3"), Peer(urdf), rust, states, peer_states)
 
     def candidates(self) -> dict[str, Candidate]:
         """All that is timed at every n."""
@@ -79,9 +89,18 @@ class Contest:
             for q, v, tau in states:
                 call(model, data, q, v, tau)
 
+        rust_states = [
+            (_base(V), q, qd, np.concatenate((np.zeros(6), tau))) for q, V, qd, tau in states
+        ]
+
+        def dynibo_forward(states, call=self.rust.forward_dynamics):
+            for base, q, qd, force in states:
+                call(base, q, qd, force)
+
         return {
             "forward_dynamics": Candidate(forward_dynamics, states),
             "aba": Candidate(aba, peer_states),
+            "dynibo forward": Candidate(dynibo_forward, rust_states),
         }
 
     def _shape_candidates(self) -> dict[str, Candidate]:
@@ -109,7 +128,14 @@ class Contest:
             for q in qs:
                 crba(model, data, q, world)
 
+        at_origin = dynibo.BaseState()
+
+        def dynibo_mass(qs, call=self.rust.mass_matrix):
+            for q in qs:
+                call(at_origin, q)
+
         return {
+            "dynibo mass": Candidate(dynibo_mass, qs),
             "mass_and_connection": Candidate(mass_and_connection, qs),
             "crba + solve": Candidate(mass_and_connection_peer, peer_qs),
             "mass_matrix": Candidate(mass_matrix, qs),
@@ -172,6 +198,13 @@ class Contest:
         there = pin.aba(self.peer.model, self.peer.data, peer_q, velocity, forces)
         here = self.robot.forward_dynamics(np.eye(4), q, mu, qd, np.sin(q))
         found["forward"] = _difference(np.concatenate(here), there)
+        base = dynibo.BaseState()
+        theirs = _linear_first(self.rust.mass_matrix(base, q).reshape(M.shape))
+        found["M"] = max(found["M"], _difference(M, theirs))
+        there = _linear_first(self.rust.forward_dynamics(base, q, qd, forces))
+        there[2] += DYNIBO_GRAVITY  # on a free base it does nothing but fall
+        here = self.robot.forward_dynamics(np.eye(4), q, np.zeros(6), qd, np.sin(q))
+        found["forward"] = max(found["forward"], _difference(np.concatenate(here), there))
         for what, error in found.items():
             if not error < (SAME_DIFFERENCES if what == "curvature" else SAME):
                 raise RuntimeError(f"n = {self.robot.n}: {what} differs by {error:.1e}, relative")
@@ -196,6 +229,17 @@ def batch_candidates(count: int = BATCH) -> dict[str, Candidate]:
         "batch": Candidate(batch, [shapes, shapes[::-1].copy()], calls=1, share=count),
         "crba each": Candidate(one_by_one, [pinocchio_q(q) for q in shapes], calls=count),
     }
+
+
+def _base(V: np.ndarray) -> dynibo.BaseState:
+    """A base at the origin with a twist [v; w]."""
+    return dynibo.BaseState(velocity=dynibo.Twist(angular=tuple(V[3:]), linear=tuple(V[:3])))
+
+
+def _linear_first(x: np.ndarray) -> np.ndarray:
+    """A vector or matrix of dynibo, which has [w; v], with [v; w]."""
+    order = np.r_[3:6, 0:3, 6 : len(x)]
+    return x[order] if x.ndim == 1 else x[np.ix_(order, order)]
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray) -> float:

@@ -51,9 +51,12 @@ BUSY = 0.5  # load of the last minute
 BARS: dict[str, float | dict[int, float]] = {
     "mass_and_connection": 0.4,
     "mass_matrix": {3: 1.7, 7: 1.7, 14: 1.25, 30: 0.7, 100: 0.7},
+    "mass_matrix, peer dynibo": {7: 0.95, 30: 0.8, 100: 0.8},
     "reduced": 0.3,
     "curvature": 0.1,
+    "reduced, peer without dccrba": 0.3,
     "forward_dynamics": {7: 1.2, 100: 1.2},
+    "forward_dynamics, peer dynibo": {7: 0.95, 30: 0.8, 100: 0.8},
     "batch": 0.5,
 }
 IMPORT_BAR = 1.0  # [s]
@@ -77,12 +80,14 @@ the least of {rounds} rounds, and a ratio is that of two such figures."""
 
 PEERS = """\
 - mass_and_connection: `pin.crba` and `numpy.linalg.solve` for A.
-- mass_matrix: `pin.crba`; without a bar, also in its WORLD convention, which is not the default.
+- mass_matrix: `pin.crba`; without a bar, also in its WORLD convention, which is not the default;
+  `dynibo.FloatingRobot.mass_matrix`.
 - reduced: `pin.crba`, `pin.computeCoriolisMatrix`, `pin.dccrba` and the transformation of Lemma 2
-  in NumPy, by blocks; without a bar, also with the rates from C + C^T in place of `dccrba`. Both
-  give less than ours: Gamma in one piece, no S and B.
+  in NumPy, by blocks; also with the rates from C + C^T in place of `dccrba`. Both give less than
+  ours: Gamma in one piece, no S and B.
 - curvature: central differences of the connection, 2n `pin.crba` and one stacked solve.
-- forward_dynamics: `pin.aba`, the default method `hybrid` with everything passive.
+- forward_dynamics: `pin.aba`, the default method `hybrid` with everything passive;
+  `dynibo.FloatingRobot.forward_dynamics`.
 - batch: M and A of 10,000 configurations at n = 7, ours on all cores, against `pin.crba` of each
   in a loop; times are per configuration."""
 
@@ -306,7 +311,7 @@ def compilation_rows() -> list[Row]:
 def document(tables: str, rounds: int) -> str:
     """The whole of results.md."""
     return (
-        "# Speed of vm_dynamics against Pinocchio\n\n"
+        "# Speed of vm_dynamics against Pinocchio and dynibo\n\n"
         f"Written by `make bench`. {machine()}.\n\n"
         f"{METHOD.format(rounds=rounds)}\n\n"
         f"The peers:\n{PEERS}\n\n{tables}\n"
