@@ -31,6 +31,7 @@ import numba
 from numba import njit
 from numba.core import event
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
@@ -182,12 +183,13 @@ class _Announcement(event.Listener):
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
     """Let Python's garbage collector run seldom, which takes a tenth of all compilation."""
-    given = gc.get_threshold()
-    gc.set_threshold(max(GARBAGE_THRESHOLD, given[0]), *given[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*given)
+    with global_compiler_lock:  # Numba's own: the next thread finds the threshold as it was
+        given = gc.get_threshold()
+        gc.set_threshold(max(GARBAGE_THRESHOLD, given[0]), *given[1:])
+        try:
+            yield
+        finally:
+            gc.set_threshold(*given)
 
 
 class EntryPoint:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled velocity-dependent terms: Hamel's C, rates of inertias.
 
-Frame {1}, twists [v; w], see ``_kernels``. S_k are the joint screws, N_k the inertia of body k,
+Frame {1}, twists [v; w], see ``mass_kernels``. S_k are the joint screws, N_k the inertia of body k,
 N^c_k that of all bodies outboard of joint k, v_k the twist of body k relative to the base and
 V_k = V + v_k its twist in the world. With
 
@@ -205,7 +205,7 @@ def coriolis_columns(model, comp, screws, rates, coriolis, columns, rows):
 
 @jit
 def related_sums(model, a, x, b, y, out, offset):
-    """out[k, i] = a_k . x_i + b_k . y_i, where :func:`related_products` has one product."""
+    """out[k, i] = a_k . x_i + b_k . y_i, where ``related_products`` has one product."""
     one = np.uint64(1)
     shift = np.uint64(offset)
     for k in range(1, int(model[0, N_BODIES]) + 1):

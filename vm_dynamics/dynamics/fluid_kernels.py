@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled forces of a fluid on the bodies, but for the inertia of the added mass.
 
-Frame {1}, twists [v; w], see ``_kernels``. Added mass moves with its body relative to the
+Frame {1}, twists [v; w], see ``mass_kernels``. Added mass moves with its body relative to the
 current, whose twist in {1} is U = [R^T u; 0]; the dynamics carries it as if the fluid were at
 rest, and what that neglects is a force that no acceleration enters.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled poses, twists and wrenches seen from other frames, Jacobians of links.
 
-Conventions as in ``_kernels``.
+Conventions as in ``mass_kernels``.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled reduced Euler-Lagrange matrices and curvature of the connection.
 
-Frame {1}, twists [v; w], see ``_kernels`` and ``coriolis_kernels``. With the derivative of the
+Frame {1}, twists [v; w], see ``mass_kernels`` and ``coriolis_kernels``. With the derivative of the
 locked inertia ``D_k = dM_b/dq_k = -(ad_{S_k}^T N^c_k + N^c_k ad_{S_k})``, nine numbers, and the
 columns m_k = N^c_k S_k of M_bq, everything is a sum over joints or pairs of joints: O(n^2).
 Inside, base quantities have six components; ``iota`` projects them at the end.
