@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled velocity-dependent terms: Hamel's C, rates of inertias.
 
-Frame {1}, twists [v; w], see ``mass_kernels``. S_k are the joint screws, N_k the inertia of body k,
-N^c_k that of all bodies outboard of joint k, v_k the twist of body k relative to the base and
+Frame {1}, twists [v; w], see ``mass_kernels``. S_k are the joint screws, N_k the inertia of body
+k, N^c_k that of all bodies outboard of joint k, v_k the twist of body k relative to the base and
 V_k = V + v_k its twist in the world. With
 
 * the Coriolis matrix of one body, ``E_k = -(N_k ad_{v_k} + ad~_{N_k V_k})``,

@@ -2,9 +2,9 @@
 """Compiled mass matrix and its derivatives for bodies whose inertia is any symmetric matrix.
 
 A body in a fluid has an added mass that is not that of a rigid body, so its inertia is 36 numbers
-instead of ten. Frame {1}, twists [v; w], see ``mass_kernels``. With the composite inertia N^c_k of all
-that is outboard of joint k, ``D_k = dN^c_0/dq_k = -(ad_{S_k}^T N^c_k + N^c_k ad_{S_k})`` and the
-momenta m_k = N^c_k S_k, a joint i turns all that is outboard of it, so
+instead of ten. Frame {1}, twists [v; w], see ``mass_kernels``. With the composite inertia N^c_k of
+all that is outboard of joint k, ``D_k = dN^c_0/dq_k = -(ad_{S_k}^T N^c_k + N^c_k ad_{S_k})`` and
+the momenta m_k = N^c_k S_k, a joint i turns all that is outboard of it, so
 
 * ``dM_b/dq_i = D_i``,
 * ``dm_j/dq_i = -ad_{S_i}^T m_j`` if i is j or inboard of it, ``D_i S_j`` if it is outboard,
