@@ -27,15 +27,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 from numba import njit
 from numba.core import event
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
 
-config: Any = numba.config
 log = logging.getLogger("vm_dynamics")
 
 # Reordered sums and fused products are welcome; NaN and infinity keep their meaning.
@@ -46,9 +41,11 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "no_cfunc_wrapper": True,
 }
+# Compiled code calls it, and nobody else.
+_INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True}
 # Of all kernels with an empty cache, as `make bench` prints it. Pages refer to the help of
 # `vm_dynamics warmup`, so it is only here.
-WARMUP_CPU_SECONDS = 80
+WARMUP_CPU_SECONDS = 95
 GARBAGE_THRESHOLD = 5000  # new objects before a collection, while kernels are compiled
 _IMPORT = re.compile(r"^(?:from|import) (vm_dynamics[\w.]*)", re.MULTILINE)
 
@@ -83,56 +80,6 @@ def _keyed(dispatcher: Any) -> Any:
     """Let the cache of a function depend on all its sources; Numba has no public way."""
     dispatcher._cache._cache_file._source_stamp = source_key(dispatcher.py_func.__module__)
     return dispatcher
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _QuickLowering(NativeLowering):
-    """Lowering to machine code that is hardly optimized."""
-
-    _name = "quick_lowering"
-
-    def run_pass(self, state: Any) -> Any:
-        if state.library is None:
-            state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
-            state.library.enable_object_caching()
-        whole = getattr(state.library, "_optimize_final_module", None)
-        if whole is not None:  # another Numba optimizes as it likes
-            state.library._optimize_final_module = functools.partial(_hardly, whole)
-        return super().run_pass(state)
-
-
-def _hardly(optimize: Callable[[], None]) -> None:
-    """Optimize with Numba's least effort; it compiles in one thread at a time."""
-    given = config.OPT, config.LOOP_VECTORIZE
-    config.OPT, config.LOOP_VECTORIZE = type(config.OPT)(0), 0
-    try:
-        optimize()
-    finally:
-        config.OPT, config.LOOP_VECTORIZE = given
-
-
-class _InnerCompiler(CompilerBase):
-    """Compiler of functions that only entry points call, directly or not.
-
-    An entry point is optimized together with all that it calls. To optimize that by itself too
-    takes a quarter of all compilation and gains nothing.
-    """
-
-    def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [
-            (_QuickLowering if kind is NativeLowering else kind, words)
-            for kind, words in passes.passes
-        ]
-        passes.finalize()
-        return [passes]
-
-
-_INNER: dict[str, Any] = {
-    **_OPTIONS,
-    "no_cpython_wrapper": True,
-    "pipeline_class": _InnerCompiler,
-}
 
 
 def jit(function: Callable) -> Any:
