@@ -22,6 +22,7 @@ from vm_dynamics.dynamics import (
     general_kernels,
     kinematics_kernels,
     mass_kernels,
+    plain,
     reduced_kernels,
 )
 from vm_dynamics.dynamics.frames import FRAMES, MovingFrame, centroidal_frame, virtual_chassis
@@ -65,8 +66,9 @@ class RobotMatrices(RobotModel):
     ) -> None:
         """Merge, pack and check a description."""
         super().__init__(description, base_group, gravity, tip_link)
-        # of the bodies alone: a fluid that adds mass to them may be gone tomorrow
-        require_inertia(self.tree, base_group, self.mass_matrix(np.full(self.n, 0.1)))
+        # Of the bodies alone: a fluid that adds mass to them may be gone tomorrow. The plain
+        # formula, because a kernel would be compiled for one value of which nobody may ask more.
+        require_inertia(self.tree, base_group, plain.mass_matrix(self, np.full(self.n, 0.1)))
         self._enter(hydrodynamics)
 
     # -- shape ----------------------------------------------------------------------------------
