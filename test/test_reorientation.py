@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from test_displacement import drive, track
 
 import vm_dynamics as vm
+from vm_dynamics.lie.se3 import exp
 from vm_dynamics.locomotion import JointLimits, gait_displacement, plan_reorientation
 
 # Bars of the issue: half a degree by `integrate`, one degree executed in MuJoCo, 20 s.
@@ -218,9 +219,11 @@ def test_a_matrix_and_a_vector_ask_for_the_same():
     robot = load("planar_3link")
     by_vector = plan_reorientation(robot, [0.5, -0.5], 0.2 * Z)
     matrix = Rotation.from_rotvec(0.2 * Z).as_matrix()
-    by_matrix = plan_reorientation(robot, [0.5, -0.5], matrix)
     assert np.allclose(by_vector.wanted, matrix, rtol=0, atol=1e-14)
-    assert by_matrix.duration == pytest.approx(by_vector.duration)
+    # to the last bit, since a search makes more of any difference
+    matrix = exp(np.concatenate((np.zeros(3), 0.2 * Z)))[:3, :3]
+    by_matrix = plan_reorientation(robot, [0.5, -0.5], matrix)
+    assert by_matrix.duration == by_vector.duration
 
 
 def test_a_plan_is_written_as_a_table(tmp_path):
