@@ -2,6 +2,7 @@
 """What all tests share: the shipped robots, and hypothesis without its clock."""
 
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,21 @@ def compensator(tmp_path):
     yield start
     for item in made:
         item.close()
+
+
+@pytest.fixture
+def everything_installed(monkeypatch, tmp_path):
+    """All packages are there; that of Gazebo has a launch file which starts nothing."""
+    from launch_recorder import packages  # needs ROS, or puts stand-ins in its place
+
+    folder = tmp_path / "share" / "launch"
+    folder.mkdir(parents=True)
+    (folder / "gz_sim.launch.py").write_text(
+        "from launch import LaunchDescription\n"
+        "def generate_launch_description():\n    return LaunchDescription([])\n"
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # what is generated goes there
+    monkeypatch.setattr(packages, "get_package_prefix", lambda name: str(tmp_path))
+    monkeypatch.setattr(
+        packages, "get_package_share_directory", lambda name: str(tmp_path / "share")
+    )

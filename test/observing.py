@@ -87,6 +87,16 @@ def standard(name: str, seconds: float = 40.0) -> vm.Trajectory:
     return truth(load(name), seconds)
 
 
+@cache
+def short(
+    name: str = "lwr_floating",
+    seconds: float = 4.0,
+    gravity: tuple[float, ...] = (0.0, 0.0, 0.0),
+) -> Sensed:
+    """A few seconds of a robot that swings its arm, as the sensors see them."""
+    return sense(truth(load(name, "SE3", gravity), seconds), 1)
+
+
 def misjudged(robot: vm.Robot, factor: Callable[[str], float]) -> vm.Robot:
     """The same robot with the inertia of each link scaled by a factor."""
     links = tuple(
@@ -198,6 +208,12 @@ def pair_of(error: np.ndarray) -> tuple[float, float]:
         float(np.sqrt((angular**2).sum(1).mean()) / DEG),
         float(np.sqrt((linear**2).sum(1).mean()) * 1e3),
     )
+
+
+def z_scores(run: Run, since: float) -> np.ndarray:
+    """Pose errors in units of their standard deviations."""
+    b = run.pose_error.shape[1]
+    return (abs(run.pose_error) / run.sigma[:, :b])[run.t[run.at] >= since]
 
 
 def observe(

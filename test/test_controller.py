@@ -10,7 +10,12 @@ from cases import ROBOTS, text
 
 import vm_dynamics as vm
 from vm_dynamics.control import TiltGuidance
-from vm_dynamics.control.controller import METHODS, NEEDS, TARGETS, rehearse
+from vm_dynamics.control.controller import (
+    CONTROLLER_METHODS,
+    TARGET_KEYWORDS,
+    VALID_NEEDS,
+    rehearse,
+)
 from vm_dynamics.control.imported import controller_class, imported_controller, is_import_path
 
 EARTH = (0.0, 0.0, -9.81)
@@ -69,8 +74,10 @@ def controller(request):
 
 def test_every_controller_has_all_parts_and_is_rehearsed(controller):
     assert isinstance(controller, vm.Controller)
-    assert controller.needs <= set(NEEDS) and controller.targets <= set(TARGETS)
-    assert controller.targets and all(callable(getattr(controller, name)) for name in METHODS)
+    assert controller.needs <= set(VALID_NEEDS) and controller.targets <= set(TARGET_KEYWORDS)
+    assert controller.targets and all(
+        callable(getattr(controller, name)) for name in CONTROLLER_METHODS
+    )
     efforts = rehearse(controller, controller.robot)
     assert efforts.tau.shape == (controller.robot.n,)
     assert all(kernel.is_compiled for kernel in controller.kernels)

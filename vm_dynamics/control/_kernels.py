@@ -66,7 +66,7 @@ def has_last_row(g):
 
 @entry("void(f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1])")
 def check(model, g, q, base, qd):
-    """Refuse a state that is none."""
+    """Raise an error unless pose and sizes are valid and all numbers finite."""
     check_state(model, g, q, base, qd)
     if not (has_last_row(g) and all_finite(g.ravel())):
         raise ValueError(BAD_INPUT)
@@ -74,7 +74,7 @@ def check(model, g, q, base, qd):
 
 @entry("void(f8[:,::1])")
 def check_pose(g):
-    """Refuse a pose that is none."""
+    """Raise an error unless a matrix is a pose, (4, 4)."""
     if g.shape[0] != 4 or g.shape[1] != 4 or not (all_finite(g.ravel()) and is_rigid(g)):
         raise ValueError(BAD_INPUT)
     if not has_last_row(g):

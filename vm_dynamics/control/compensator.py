@@ -2,19 +2,21 @@
 """Momentum compensation: joints hold or follow a target while the robot tumbles or drifts.
 
 Implements: [Mishra2022] eqs. (45), (46), (52), in the order [v; w] and on every base group. Adds
-to the paper: targets that move, weight, a known wrench on the base, limits.
+to the paper: moving targets, weight, a known wrench on the base, joint limits.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import REFUSED
 from vm_dynamics.control import _kernels
 from vm_dynamics.control.controller import Controller, ControlState, Efforts
 from vm_dynamics.control.gains import (
+    Gains,
     critical_damping,
     free_inertias,
     gains,
@@ -33,13 +35,13 @@ _compensate = _kernels.compensate
 
 
 class Compensation(NamedTuple):
-    """What a step of the compensator gives.
+    """Result of one step of the compensator.
 
     Attributes:
-        tau: joint efforts within their limits, shape (n,).
-        saturated: where a limit of effort, velocity or position changed tau, shape (n,).
-        compensation: the part of tau, before limits, that is not the task's: tau_hat of (45),
-            weight and base wrench, shape (n,).
+        tau: joint efforts within their limits, shape (n,) [N m or N].
+        saturated: where a limit of effort, velocity or position changed tau, shape (n,), bool.
+        compensation: tau before limits and without the task torque: tau_hat of (45), weight and
+            base wrench, shape (n,) [N m or N].
     """
 
     tau: Array
@@ -48,46 +50,46 @@ class Compensation(NamedTuple):
 
 
 class MomentumCompensator(Controller):
-    """Joint control ``tau = tau_c + tau_hat_i`` of a robot whose base no one drives.
+    """Joint control ``tau = tau_c + tau_hat_i`` of a robot with an undriven base.
 
-    With mu the locked velocity, law 1 and the exact mu, the shape obeys
-    ``Lambda_q qdd + Gamma_q qd = tau_c``; law 2 leaves the gyroscopic ``B(mu) qd``, which does no
-    work, and so does not feel the noise of qd. The task torque is a PD law, and for a target that
-    moves it has the feed-forward that makes tracking exact:
+    With law 1 and the exact locked velocity mu, the shape obeys
+    ``Lambda_q qdd + Gamma_q qd = tau_c``. Law 2 does not cancel the gyroscopic term ``B(mu) qd``.
+    That term does no work, and without it the noise of qd does not enter the compensation. The
+    task torque is a PD law with a feed-forward that makes tracking of a moving target exact:
 
     .. math:: tau_c = -K (q - q_d) - D (qd - qd_d) + Lambda_q qdd_d + Gamma_q(qd) qd_d
 
-    and ``B(mu) qd_d`` under law 2. Law 0 takes mu for zero: a PD law that needs no estimate, and
-    carries the weight all the same.
+    plus ``B(mu) qd_d`` with law 2. Law 0 assumes mu = 0: it is a PD law that needs no estimate,
+    and it still carries the weight.
 
     Attributes:
         robot: the robot.
         law: 0, 1 or 2.
-        limits: the limits of the joints, whose ``names`` tells the joints of a mask.
+        limits: the joint limits; ``limits.names`` gives the names of the joints in a mask.
     """
 
     def __init__(
         self,
         robot: Robot,
-        stiffness: Any,
-        damping: Any = None,
+        stiffness: Gains,
+        damping: Gains | None = None,
         *,
         law: int = 2,
         braking_time: float | None = BRAKING_TIME,
     ) -> None:
-        """Check the gains; the target is the shape q = 0 at rest until it is set.
+        """Check the gains. Until a target is set, it is q = 0 at rest.
 
         Args:
             robot: the robot.
-            stiffness: K [N m/rad or N/m]: a number, one for each joint, or a mapping by name.
-            damping: D [N m s/rad or N s/m], likewise; if None, critical for the joint's
-                inertia when all else is free.
-            law: which compensation of (45): 1 with, 2 without the gyroscopic term, 0 for none.
-            braking_time: within which velocity and position limits are kept [s], see
+            stiffness: K [N m/rad or N/m]: one number, one for each joint, or a mapping by name.
+            damping: D [N m s/rad or N s/m], in the same forms; if None, critical damping for the
+                inertia of each joint while the base and the other joints are free.
+            law: the compensation of (45): 1 with the gyroscopic term, 2 without, 0 for none.
+            braking_time: time in which a joint brakes at a velocity or position limit [s], see
                 :mod:`vm_dynamics.control.limits`; None to limit efforts only.
 
         Raises:
-            ParameterError: a gain is negative or missing, or there is no such law.
+            ParameterError: a gain is negative or missing, or the law is unknown.
             UnknownJointError: a gain is for a joint that the robot does not have.
         """
         if law not in (0, 1, 2):
@@ -115,26 +117,28 @@ class MomentumCompensator(Controller):
 
     @property
     def needs_pose(self) -> bool:
-        """Whether ``step`` needs the pose of the base: for weight, or a fluid."""
+        """Whether ``step`` needs the pose of the base, because of weight or a fluid."""
         return self._heavy or self._fluid
 
     @property
     def stiffness(self) -> Array:
-        """K, shape (n,) [N m/rad or N/m]."""
+        """Stiffness K, shape (n,) [N m/rad or N/m]."""
         return self._settings[_kernels.STIFFNESS].copy()
 
     @property
     def damping(self) -> Array:
-        """D, shape (n,) [N m s/rad or N s/m]."""
+        """Damping D, shape (n,) [N m s/rad or N s/m]."""
         return self._settings[_kernels.DAMPING].copy()
 
-    def set_target(self, q: Any, qd: Any = None, qdd: Any = None) -> None:
-        """Where the joints shall be from the next step on.
+    def set_target(
+        self, q: ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None
+    ) -> None:
+        """Set what the joints follow from the next step on.
 
         Args:
-            q: positions, shape (n,).
-            qd: velocities, shape (n,); zero if None.
-            qdd: accelerations, shape (n,); zero if None.
+            q: joint positions, shape (n,) [rad or m].
+            qd: joint velocities, shape (n,) [rad/s or m/s]; zero if None.
+            qdd: joint accelerations, shape (n,) [rad/s^2 or m/s^2]; zero if None.
         """
         n = self.robot.n
         target = vector("q", q, n), or_zero("qd", qd, n), or_zero("qdd", qdd, n)
@@ -142,25 +146,30 @@ class MomentumCompensator(Controller):
         self._moves = bool(self._settings[_kernels.SPEED :].any())
 
     def hold(self, state: ControlState) -> None:
-        """The joints stay where they are."""
+        """Set the joints' present positions as the target."""
         self.set_target(state.q)
 
     def reset(self) -> None:
-        """Nothing is gathered that could be forgotten."""
+        """Do nothing: this controller has no memory."""
 
     def take_over(self, former: MomentumCompensator) -> bool:
-        """Go on to the target of a controller with other gains or another law."""
+        """Continue with the target of a controller that has other gains or another law."""
         self._settings[_kernels.POSITION :] = former._settings[_kernels.POSITION :]
         self._moves = former._moves
         return True
 
     @property
     def gains(self) -> Array:
-        """K and D, shape (2n,)."""
+        """Stiffness K and damping D, shape (2n,)."""
         return np.concatenate((self.stiffness, self.damping))
 
     def shaken(self, q: Array, period: float) -> str:
-        """Joint that the gains would shake at a shape, (n,), and a period [s], if any."""
+        """Name of a joint that the gains make unstable, or ``""``.
+
+        Args:
+            q: joint positions, shape (n,) [rad or m].
+            period: control period [s].
+        """
         inertia = shape_inertia(self.robot, q)
         joint = shaken_joint(inertia, self.stiffness, self.damping, period)
         return "" if joint is None else self.robot.joint_names[joint]
@@ -170,25 +179,31 @@ class MomentumCompensator(Controller):
         return Efforts(self.step(state.q, state.qd, state.mu, g=state.g).tau)
 
     def step(
-        self, q: Any, qd: Any, mu: Any = None, *, g: Any = None, base_wrench: Any = None
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        mu: ArrayLike | None = None,
+        *,
+        g: ArrayLike | None = None,
+        base_wrench: ArrayLike | None = None,
     ) -> Compensation:
         """Joint efforts for a state.
 
         Args:
-            q: shape (n,).
-            qd: joint velocities, shape (n,).
-            mu: locked velocity V + A qd in {1}, shape (b,), as an observer gives it; law 0 does
-                not look at it.
-            g: pose of the base in the world, shape (4, 4), to carry the arms' weight; see
-                :attr:`needs_pose`.
-            base_wrench: what pushes the base in {1}, shape (b,), such as the thrust of rotors.
-                Unless given, the base is taken to be carried: its wrench is the one that holds
-                the robot's weight at rest, and nothing without gravity.
+            q: joint positions, shape (n,) [rad or m].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            mu: locked velocity V + A qd in {1}, shape (b,) [m/s, rad/s], from an observer; law 0
+                ignores it.
+            g: pose of the base in the world, shape (4, 4), needed if :attr:`needs_pose`.
+            base_wrench: wrench on the base in {1}, shape (b,) [N, N m], such as the thrust of
+                rotors. If None, something is assumed to carry the robot: the wrench is the one
+                that holds its weight at rest, which is zero without gravity.
 
         Raises:
-            ParameterError: no pose for a robot that needs one.
-            DimensionError: wrong sizes.
-            NonFiniteError: NaN or infinity, or a state so large that the efforts are.
+            ParameterError: the pose is missing although the robot needs it.
+            DimensionError: an array has the wrong shape.
+            NonFiniteError: NaN or infinity in the state or, for a very large state, in the
+                efforts.
         """
         out = np.empty((3, self.robot.n))
         if self.needs_pose or base_wrench is not None:
@@ -216,8 +231,10 @@ class MomentumCompensator(Controller):
             self._checked(q, qd, mu, carried, out)
         return Compensation(out[0], out[2] != 0.0, out[1])
 
-    def _checked(self, q: Any, qd: Any, mu: Any, carried: Array, out: Array) -> None:
-        """The same, with input converted or refused."""
+    def _checked(
+        self, q: ArrayLike, qd: ArrayLike, mu: ArrayLike | None, carried: Array, out: Array
+    ) -> None:
+        """Run the kernel with converted arguments, or raise an error that names the argument."""
         n = self.robot.n
         state = vector("q", q, n), vector("qd", qd, n), vector("mu", mu, self.robot.b)
         try:
@@ -236,8 +253,8 @@ class MomentumCompensator(Controller):
                 f"q, qd, mu: efforts are not finite at {state}, expected a state of usual size"
             ) from None
 
-    def _carried(self, g: Any, q: Any, base_wrench: Any) -> Array:
-        """Torques that weight and base wrench ask for, ``g_q + A^T (F - g_b)``, shape (n,)."""
+    def _carried(self, g: ArrayLike | None, q: ArrayLike, base_wrench: ArrayLike | None) -> Array:
+        """Torques against weight and base wrench, ``g_q + A^T (F - g_b)``, shape (n,)."""
         robot = self.robot
         if g is None and self.needs_pose:
             raise ParameterError(
@@ -251,8 +268,10 @@ class MomentumCompensator(Controller):
         excess = vector("base_wrench", base_wrench, robot.b) - weight[: robot.b]
         return weight[robot.b :] + robot.connection(q).T @ excess
 
-    def _in_fluid(self, q: Any, qd: Any, mu: Any, carried: Array) -> Compensation:
-        """The same law by the matrices of the reduced equations, which have added mass."""
+    def _in_fluid(
+        self, q: ArrayLike, qd: ArrayLike, mu: ArrayLike | None, carried: Array
+    ) -> Compensation:
+        """The same law from the matrices of ``robot.reduced``, which contain the added mass."""
         mu = vector("mu", mu, self.robot.b)
         q, qd = vector("q", q, self.robot.n), vector("qd", qd, self.robot.n)
         reduced = self.robot.reduced(q, qd, mu)
@@ -265,7 +284,7 @@ class MomentumCompensator(Controller):
         else:
             task += reduced.B @ qd_d
         task -= K * (q - q_d) + D * (qd - qd_d)
-        leaves = reduced.Gamma_q @ qd + (reduced.B @ qd if self._form == 2 else 0.0)
-        braked = self.limits.brake(reduced.Lambda_q, leaves, q, qd, task)
+        uncancelled = reduced.Gamma_q @ qd + (reduced.B @ qd if self._form == 2 else 0.0)
+        braked = self.limits.brake(reduced.Lambda_q, uncancelled, q, qd, task)
         tau, cut = self.limits.efforts(task + hat)
         return Compensation(tau, cut | braked, hat)

@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computed torque for a flying robot with arms: base and joints follow, rotors and motors push.
+"""Computed torque for a flying robot with arms: base and joints follow their targets.
 
-Implements: [Kremer2022] eqs. (81)-(89). The quaternion model and its maps M_F cancel: what is
+Implements: [Kremer2022] eqs. (81)-(89). The quaternion model and its maps M_F cancel. What is
 left of (82)-(88) is the inverse dynamics in {1} at the accelerations
 
 .. math:: dV/dt = [R^T u_v - w x v; u_w], qdd = u_q, u = u_ref + K_v edot + K_p e
 
-with u = [world linear; body angular; joint]. Departs from the paper: K_p multiplies e in (84);
-the vector part of the error quaternion in (86) is times the sign of its scalar part; the angular
-velocities in (87) are both in body axes. Adds to it: integral action, limits, and joint torques
-that fit the wrench which the rotors really give, [Jain] section 5.
+with u = [linear, world axes; angular, body axes; joints]. Departs from the paper: K_p multiplies
+e in (84); the vector part of the error quaternion in (86) is multiplied by the sign of its scalar
+part; both angular velocities in (87) are in body axes. Adds to it: integral action, limits, and
+joint torques that fit the wrench that the rotors really give, [Jain] section 5.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.control import _kernels
 from vm_dynamics.control.controller import Controller, ControlState, Efforts
-from vm_dynamics.control.gains import gains, or_zero, shaken_joint
+from vm_dynamics.control.gains import Gains, gains, or_zero, shaken_joint
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.control.limits import BRAKING_TIME, JointLimits, Mask
 from vm_dynamics.control.state import (
@@ -40,35 +41,40 @@ from vm_dynamics.lie.se3 import Array, quaternion
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-AXES = ("x", "y", "z", "roll", "pitch", "yaw")
-# Feedback of a base that suits most: quiet enough for a pose at 10 Hz.
-PLACE, PLACE_RATE = 2.0, 2.5  # [1/s^2], [1/s]
-ATTITUDE, ATTITUDE_RATE = 40.0, 12.0  # [1/s^2], [1/s], of the vector part of the quaternion
+GAIN_AXES = ("x", "y", "z", "roll", "pitch", "yaw")
+# Gains of the base that suit most robots: slow enough for a pose that is measured at 10 Hz. Those
+# of the attitude act on the vector part of the error quaternion.
+POSITION_STIFFNESS, POSITION_DAMPING = 2.0, 2.5  # [1/s^2], [1/s]
+ATTITUDE_STIFFNESS, ATTITUDE_DAMPING = 40.0, 12.0  # [1/s^2], [1/s]
 
 
 def pushes_sideways(propulsion: Propulsion) -> bool:
-    """Whether all six axes of the wrench can be had independently."""
+    """Whether the rotors can set all six components of the wrench independently."""
     return propulsion.rank == len(WRENCH_AXES)
 
 
 def base_gains(propulsion: Propulsion) -> tuple[Array, Array]:
-    """Stiffness [1/s^2] and damping [1/s] of the base's six axes that suit its rotors."""
-    aside = float(pushes_sideways(propulsion))
-    K = np.array([PLACE * aside, PLACE * aside, PLACE, *[ATTITUDE] * 3])
-    D = np.array([PLACE_RATE * aside, PLACE_RATE * aside, PLACE_RATE, *[ATTITUDE_RATE] * 3])
+    """Stiffness [1/s^2] and damping [1/s] of the base that suit its rotors, shape (6,) each.
+
+    The gains of x and y are zero if the rotors cannot push sideways.
+    """
+    sideways = float(pushes_sideways(propulsion))
+    drivable = np.array([sideways, sideways, 1.0])
+    K = np.concatenate((POSITION_STIFFNESS * drivable, np.full(3, ATTITUDE_STIFFNESS)))
+    D = np.concatenate((POSITION_DAMPING * drivable, np.full(3, ATTITUDE_DAMPING)))
     return K, D
 
 
 class FlightCommand(NamedTuple):
-    """What a step of the computed torque gives.
+    """Result of one step of the computed torque.
 
     Attributes:
-        thrusts: of the rotors, shape (m,) [N], within their limits.
-        tau: joint efforts, shape (n,), within their limits.
-        wrench: what the thrusts achieve, [f; t] in {1}, shape (6,).
-        demand: the wrench that (82)-(88) ask for, shape (6,).
-        saturated: joints whose effort or acceleration was changed by a limit, shape (n,).
-        saturated_rotors: rotors at a limit, shape (m,).
+        thrusts: thrusts of the rotors within their limits, shape (m,) [N].
+        tau: joint efforts within their limits, shape (n,) [N m or N].
+        wrench: the wrench that the thrusts give, [f; t] in {1}, shape (6,) [N, N m].
+        demand: the wrench that (82)-(88) require, [f; t] in {1}, shape (6,) [N, N m].
+        saturated: joints whose effort or acceleration a limit changed, shape (n,), bool.
+        saturated_rotors: rotors at a limit, shape (m,), bool.
     """
 
     thrusts: Array
@@ -80,7 +86,7 @@ class FlightCommand(NamedTuple):
 
 
 class JointTarget(NamedTuple):
-    """Joint positions, velocities and accelerations, shape (n,) each."""
+    """Joint positions [rad or m], velocities and accelerations to follow, shape (n,) each."""
 
     q: Array
     qd: Array
@@ -90,19 +96,19 @@ class JointTarget(NamedTuple):
 class ComputedTorque(Controller):
     """Feedback linearization of base and joints through rotors and joint motors.
 
-    Gains are in the order x y z (world axes), roll pitch yaw (body axes, on the vector part of the
-    error quaternion, half the angle), joints. They may be zero where there is no authority, as in
-    x and y of a multicopter.
+    Gains are in the order x, y, z (world axes), roll, pitch, yaw (body axes), joints. Those of
+    roll, pitch and yaw act on the vector part of the error quaternion, about half the angle. They
+    must be zero where the rotors have no authority, as in x and y of a multicopter.
 
     Attributes:
         robot: the robot, on the base group SE3.
         propulsion: its rotors or thrusters.
-        guidance: how it leans to hold a place, or None.
+        guidance: tilts the base to hold a place; None without.
         stiffness: K_p, shape (6 + n,) [1/s^2].
         damping: K_v, shape (6 + n,) [1/s].
-        limits: the limits of the joints, whose ``names`` tells the joints of a mask.
-        base_target: pose, twist and acceleration that the base follows; with ``guidance`` the
-            place that it leans to.
+        limits: the joint limits; ``limits.names`` gives the names of the joints in a mask.
+        base_target: pose, twist and acceleration that the base follows; with ``guidance``, the
+            place to hold.
         joint_target: what the joints follow.
     """
 
@@ -115,27 +121,28 @@ class ComputedTorque(Controller):
         robot: Robot,
         propulsion: Propulsion,
         *,
-        stiffness: Any,
-        damping: Any,
-        integral: Any = 0.0,
+        stiffness: Gains,
+        damping: Gains,
+        integral: Gains = 0.0,
         integral_limit: float = math.inf,
-        allocation_weights: Any = None,
+        allocation_weights: ArrayLike | None = None,
         guidance: TiltGuidance | None = None,
         braking_time: float | None = BRAKING_TIME,
     ) -> None:
-        """Check the gains; the target is the world's origin and q = 0 until it is set.
+        """Check the gains. Until a target is set, it is the world's origin and q = 0.
 
         Args:
             robot: the robot.
             propulsion: its rotors or thrusters.
-            stiffness: K_p [1/s^2]: a number, 6 + n numbers, or a mapping by ``AXES`` and joints.
-            damping: K_v [1/s], likewise.
-            integral: gains of the integral action [1/s^3], likewise.
-            integral_limit: most acceleration of the integral action [m/s^2, rad/s^2].
-            allocation_weights: how much each component of the wrench matters when rotors
-                saturate, shape (6,), see :meth:`Propulsion.allocate`.
-            guidance: how to lean to hold a place, for rotors that push along one axis only.
-            braking_time: within which velocity and position limits are kept [s], see
+            stiffness: K_p [1/s^2]: one number, 6 + n numbers, or a mapping by the names in
+                ``GAIN_AXES`` and of the joints.
+            damping: K_v [1/s], in the same forms.
+            integral: gains of the integral action [1/s^3], in the same forms.
+            integral_limit: largest acceleration by the integral action [m/s^2, rad/s^2].
+            allocation_weights: importance of each component of the wrench when rotors saturate,
+                shape (6,), see :meth:`Propulsion.allocate`.
+            guidance: tilts the base to hold a place, for rotors that push along one axis only.
+            braking_time: time in which a joint brakes at a velocity or position limit [s], see
                 :mod:`vm_dynamics.control.limits`; None to limit efforts only.
 
         Raises:
@@ -147,7 +154,7 @@ class ComputedTorque(Controller):
             raise UnknownGroupError(
                 "base group for computed torque", robot.base_group.name, ("SE3",)
             )
-        names = (*AXES, *robot.joint_names)
+        names = (*GAIN_AXES, *robot.joint_names)
         self.robot, self.propulsion, self.guidance = robot, propulsion, guidance
         self.stiffness = gains("stiffness", stiffness, names)
         self.damping = gains("damping", damping, names)
@@ -155,7 +162,7 @@ class ComputedTorque(Controller):
         self._weights = allocation_weights
         used = (self.stiffness + self.damping + self._integral.gains)[:6] > 0.0
         propulsion.require_full_rank(a for a, u in zip(WRENCH_AXES, used, strict=True) if u)
-        propulsion.allocate(np.zeros(6), allocation_weights)  # refuses weights that are none
+        propulsion.allocate(np.zeros(6), allocation_weights)  # raises if the weights are invalid
         self.limits = JointLimits(robot, braking_time)
         self._passive_base = passive_mask(robot, (BASE,))
         self.set_target(np.eye(4), np.zeros(robot.n))
@@ -163,26 +170,26 @@ class ComputedTorque(Controller):
 
     def set_target(
         self,
-        g: Any = None,
-        q: Any = None,
+        g: ArrayLike | None = None,
+        q: ArrayLike | None = None,
         *,
-        V: Any = None,
-        Vd: Any = None,
-        qd: Any = None,
-        qdd: Any = None,
+        V: ArrayLike | None = None,
+        Vd: ArrayLike | None = None,
+        qd: ArrayLike | None = None,
+        qdd: ArrayLike | None = None,
     ) -> None:
-        """What base and joints shall follow from the next step on.
+        """Set what base and joints follow from the next step on.
 
         Args:
-            g: pose of the base in the world, shape (4, 4); if None, the base goes on as it was.
-            q: joint positions, shape (n,); if None, the joints go on as they were.
-            V: twist of that pose in its own frame, shape (6,); zero if None.
-            Vd: rate of the components of V, shape (6,); zero if None.
-            qd: joint velocities, shape (n,); zero if None.
-            qdd: joint accelerations, shape (n,); zero if None.
+            g: pose of the base in the world, shape (4, 4); if None, the base keeps its target.
+            q: joint positions, shape (n,) [rad or m]; if None, the joints keep their target.
+            V: twist of the pose g in its own frame, shape (6,) [m/s, rad/s]; zero if None.
+            Vd: rate of the components of V, shape (6,) [m/s^2, rad/s^2]; zero if None.
+            qd: joint velocities, shape (n,) [rad/s or m/s]; zero if None.
+            qdd: joint accelerations, shape (n,) [rad/s^2 or m/s^2]; zero if None.
 
         Raises:
-            ParameterError: a velocity or acceleration without what moves with it.
+            ParameterError: V or Vd without g, or qd or qdd without q.
         """
         n = self.robot.n
         for name, value, owner in (("V", V, g), ("Vd", Vd, g), ("qd", qd, q), ("qdd", qdd, q)):
@@ -196,16 +203,18 @@ class ComputedTorque(Controller):
             )
 
     def hold(self, state: ControlState) -> None:
-        """Base and joints stay where they are; a base that leans, upright."""
-        g = state.g if self.guidance is None else self.guidance.upright(state.g)
+        """Set the present state as the target; with guidance, the base becomes upright."""
+        g = cast(Array, state.g)  # `needs` asks for it
+        if self.guidance is not None:
+            g = self.guidance.upright(g)
         self.set_target(g, state.q)
 
     def reset(self) -> None:
-        """Forget what integral action has gathered."""
+        """Set the integral action to zero."""
         self._integral.reset()
 
     def take_over(self, former: ComputedTorque) -> bool:
-        """Go on with targets and integral action of a controller with other gains, and no jump."""
+        """Continue without a jump: take targets and integral action from another controller."""
         self.base_target, self.joint_target = former.base_target, former.joint_target
         kept = former._integral.output
         self._integral.output = np.where(self._integral.gains > 0.0, kept, 0.0)
@@ -217,28 +226,45 @@ class ComputedTorque(Controller):
         return np.concatenate((self.stiffness, self.damping))
 
     def shaken(self, q: Array, period: float) -> str:
-        """Axis or joint that the gains, which are of accelerations, would shake, if any."""
+        """Name of an axis or joint that the gains make unstable, or ``""``.
+
+        The gains are per unit of inertia, so the shape does not matter.
+
+        Args:
+            q: joint positions, shape (n,), not used.
+            period: control period [s].
+        """
         unit = np.eye(len(self.stiffness))
         axis = shaken_joint(unit, self.stiffness, self.damping, period)
-        return "" if axis is None else (*AXES, *self.robot.joint_names)[axis]
+        return "" if axis is None else (*GAIN_AXES, *self.robot.joint_names)[axis]
 
     def command(self, state: ControlState) -> Efforts:
         """Joint efforts, thrusts and their wrench for a state, see :meth:`step`."""
-        out = self.step(state.g, state.q, state.V, state.qd, dt=state.dt)
+        g, V = cast(Array, state.g), cast(Array, state.V)  # `needs` asks for them
+        out = self.step(g, state.q, V, state.qd, dt=state.dt)
         return Efforts(out.tau, out.thrusts, out.wrench)
 
-    def step(self, g: Any, q: Any, V: Any, qd: Any, *, dt: float | None = None) -> FlightCommand:
+    def step(
+        self,
+        g: ArrayLike,
+        q: ArrayLike,
+        V: ArrayLike,
+        qd: ArrayLike,
+        *,
+        dt: float | None = None,
+    ) -> FlightCommand:
         """Thrusts and joint efforts for a state.
 
         Args:
             g: pose of the base in the world, shape (4, 4).
-            q: joint positions, shape (n,).
-            V: twist of the base in {1}, shape (6,).
-            qd: joint velocities, shape (n,).
-            dt: time since the last step [s], needed for integral action.
+            q: joint positions, shape (n,) [rad or m].
+            V: twist of the base in {1}, shape (6,) [m/s, rad/s].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            dt: time since the last step [s]; required with integral action.
 
         Raises:
-            NonFiniteError: NaN or infinity, or a state so large that the forces are.
+            NonFiniteError: NaN or infinity in the state or, for a very large state, in the
+                forces.
         """
         robot = self.robot
         state = g, q, V, qd = checked_state(robot, g, q, V, qd)
@@ -266,7 +292,7 @@ class ComputedTorque(Controller):
             base = base._replace(g=self.guidance.target(base.g, g, V))
         R, R_d = g[:3, :3], base.g[:3, :3]
         turn = np.ascontiguousarray(R.T @ R_d)
-        x, y, z, _ = quaternion(turn)  # that of the two with a scalar part above zero
+        x, y, z, _ = quaternion(turn)  # its scalar part is not negative: the shorter way
         w, w_d = V[3:], turn @ base.V[3:]
         position = base.g[:3, 3] - g[:3, 3]
         velocity = R_d @ base.V[:3] - R @ V[:3]

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every controller has in common, so that whoever runs one need not know which it is.
+"""The interface of all controllers, so that one program can run any of them.
 
-A controller says what it needs to hear, takes targets, and turns states into efforts. All those of
-this package are one, and so is any class of a user's own with the parts of :class:`Controller`:
-``compensator_node`` runs it by its import path, see :mod:`vm_dynamics.control.imported`.
+A controller says which inputs it needs, accepts targets, and computes efforts from states. A
+user's own class is a controller too if it has the parts of :class:`Controller`:
+``compensator_node`` loads it by its import path, see :mod:`vm_dynamics.control.imported`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,14 +20,14 @@ from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
-# What a controller may need to hear beside the joints.
-NEEDS = ("pose", "twist", "locked_velocity")
-# What may be aimed, and the keywords of ``set_target`` that say where.
-TARGETS = {"joints": ("q", "qd", "qdd"), "base_pose": ("g",), "tool_pose": ("tool",)}
+# Inputs that a controller may need besides the joint states.
+VALID_NEEDS = ("pose", "twist", "locked_velocity")
+# Kinds of targets, and the keywords by which ``set_target`` receives each of them.
+TARGET_KEYWORDS = {"joints": ("q", "qd", "qdd"), "base_pose": ("g",), "tool_pose": ("tool",)}
 
 
 class ControlState(NamedTuple):
-    """What was heard of a robot. The arrays belong to whoever made it: do not write to them.
+    """Measured or estimated state of a robot. Controllers must not write to its arrays.
 
     Attributes:
         q: joint positions, shape (n,) [rad or m].
@@ -34,8 +35,9 @@ class ControlState(NamedTuple):
         dt: time since the last step [s]; 0 in the first one.
         stamp: when the joints were measured [s].
         g: pose of the base in the world, shape (4, 4); None unless ``pose`` is needed.
-        V: velocity of the base in {1}, shape (b,); None unless ``twist`` is needed.
-        mu: locked velocity V + A qd in {1}, shape (b,); None unless ``locked_velocity`` is needed.
+        V: velocity of the base in {1}, shape (b,) [m/s, rad/s]; None unless ``twist`` is needed.
+        mu: locked velocity V + A qd in {1}, shape (b,) [m/s, rad/s]; None unless
+            ``locked_velocity`` is needed.
     """
 
     q: Array
@@ -48,12 +50,13 @@ class ControlState(NamedTuple):
 
 
 class Efforts(NamedTuple):
-    """What a controller asks for.
+    """Output of a controller.
 
     Attributes:
-        tau: joint efforts in the robot's order, shape (n,) [N m or N].
-        thrusts: of rotors or thrusters, shape (m,) [N], if it drives some.
-        wrench: on the base, [f; t] in {1}, shape (6,), if it drives it: what the thrusts give.
+        tau: joint efforts in the order of ``robot.joint_names``, shape (n,) [N m or N].
+        thrusts: thrusts of the rotors or thrusters, shape (m,) [N]; None if it drives none.
+        wrench: wrench on the base that the actuators give, [f; t] in {1}, shape (6,) [N, N m];
+            None if it does not drive the base.
     """
 
     tau: Array
@@ -61,8 +64,8 @@ class Efforts(NamedTuple):
     wrench: Array | None = None
 
     @property
-    def sizes(self) -> tuple[Any, ...]:
-        """Shape of each part, None for one that is not there."""
+    def sizes(self) -> tuple[tuple[int, ...] | None, ...]:
+        """Shapes of tau, thrusts and wrench, with None for a part that is None."""
         tau, thrusts, wrench = self
         return (
             tau.shape,
@@ -71,7 +74,7 @@ class Efforts(NamedTuple):
         )
 
     def blended(self, later: Efforts, share: float) -> Efforts:
-        """On the way from these to others, of which a share is taken already."""
+        """Linear transition to other efforts: a share of 0 gives these, 1 gives ``later``."""
         return Efforts(
             _blended(self.tau, later.tau, share),
             *(
@@ -82,9 +85,9 @@ class Efforts(NamedTuple):
 
 
 def _blended(a: Array | None, b: Array | None, share: float) -> Array:
-    """Between two vectors, one of which may stand for zeros."""
+    """Linear transition from a to b; None stands for zeros."""
     if a is not None and b is not None and a.shape != b.shape:
-        return b  # of other rotors: there is nothing between them
+        return b  # another set of rotors: there is no transition
     out = np.zeros_like(a if b is None else b)
     if a is not None:
         out += (1.0 - share) * a
@@ -95,21 +98,21 @@ def _blended(a: Array | None, b: Array | None, share: float) -> Array:
 
 @runtime_checkable
 class Controller(Protocol):
-    """Base of controllers: a class that inherits has to write the first four parts only.
+    """Base class of controllers.
 
-    A class that does not inherit is a controller too if it has all parts. It is built with the
-    robot as its first argument where ``compensator_node`` runs it.
+    A class that inherits must define ``needs``, ``set_target``, ``command`` and ``reset``; the
+    rest has defaults. A class that does not inherit must have all parts. ``compensator_node``
+    builds a controller with the robot as its first argument.
 
-    The controllers of this package also have a ``step``, whose arguments differ as their laws do
-    and which tells more of what it found; :meth:`command` is the same for all, and so has a name
-    of its own.
+    The controllers of this package also have a method ``step``. Its arguments depend on the
+    controller, and its result has more details; :meth:`command` is the same for all.
 
     Attributes:
-        needs: what it needs to hear beside the joints, some of ``pose``, ``twist``,
-            ``locked_velocity``. All else is None in the states that it gets.
-        targets: what can be aimed: some of ``joints``, ``base_pose``, ``tool_pose``.
-        kernels: compiled functions with a ``compile``, called before the first step. What a step
-            at rest calls is compiled by that; these are the others that a step may need.
+        needs: inputs besides the joint states, some of ``pose``, ``twist``, ``locked_velocity``.
+            Inputs that are not needed are None in the states.
+        targets: kinds of targets: some of ``joints``, ``base_pose``, ``tool_pose``.
+        kernels: compiled functions that a step may call but a step at rest does not. Their
+            ``compile`` is called before the first step.
     """
 
     needs: frozenset[str]
@@ -118,34 +121,35 @@ class Controller(Protocol):
 
     @abstractmethod
     def set_target(self, *args: Any, **kwargs: Any) -> None:
-        """Where to be from the next command on, by the keywords of one of ``targets``.
+        """Set a target from the next command on, by the keywords of one of ``targets``.
 
         joints
-            ``q``, ``qd``, ``qdd``: positions, velocities, accelerations, shape (n,) each.
+            ``q``, ``qd``, ``qdd``: joint positions, velocities, accelerations, shape (n,) each.
         base_pose
             ``g``: pose of the base in the world, shape (4, 4).
         tool_pose
             ``tool``: pose of the tool in the world, shape (4, 4).
 
-        What is not named goes on as it was.
+        Targets that are not given stay as they were.
         """
         raise NotImplementedError
 
     @abstractmethod
     def command(self, state: ControlState) -> Efforts:
-        """Efforts for a state, with the same parts and shapes every time."""
+        """Compute efforts for a state, with the same parts and shapes every time."""
         raise NotImplementedError
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget what was gathered, such as integral action.
+        """Clear the memory, such as integral action.
 
-        Targets of before are void: ``hold`` or ``set_target`` comes before the next command.
+        Earlier targets become invalid: the caller uses ``hold`` or ``set_target`` before the next
+        command.
         """
         raise NotImplementedError
 
     def hold(self, state: ControlState) -> None:
-        """Stay where the robot is: what can be aimed gets its target from the state."""
+        """Set the present state as the target, so that the robot stays where it is."""
         if "tool_pose" in self.targets:
             raise ParameterError("hold: only the controller itself can tell where its tool is")
         if "joints" in self.targets:
@@ -155,50 +159,59 @@ class Controller(Protocol):
             self.set_target(g=state.g)
 
     def take_over(self, former: Any) -> bool:
-        """Go on where a controller of the same class is, with other settings.
+        """Continue from a controller of the same class that has other settings.
+
+        Args:
+            former: the controller that ran until now.
 
         Returns:
-            Whether its targets are now those of the former; if not, ``hold`` follows.
+            Whether the targets were taken over; if not, the caller calls ``hold``.
         """
         return False
 
     @property
     def gains(self) -> Array:
-        """Stiffness and damping of all that is fed back, to compare with others; may be empty."""
+        """All stiffness and damping gains in one vector, for comparison; may be empty."""
         return np.zeros(0)
 
     def shaken(self, q: Array, period: float) -> str:
-        """Joint or axis that the gains would shake at a shape, (n,), and a period [s], if any."""
+        """Name of a joint or axis that the gains make unstable, or ``""``.
+
+        Args:
+            q: joint positions, shape (n,) [rad or m].
+            period: control period [s].
+        """
         return ""
 
 
-METHODS = ("set_target", "command", "reset", "hold", "take_over", "shaken")
-ATTRIBUTES = ("needs", "targets", "kernels", "gains")
+CONTROLLER_METHODS = ("set_target", "command", "reset", "hold", "take_over", "shaken")
+CONTROLLER_ATTRIBUTES = ("needs", "targets", "kernels", "gains")
 
 
 def rehearse(controller: Controller, robot: Robot) -> Efforts:
-    """A command at rest, so that nothing is left to compile or to be refused later.
+    """Run one command at rest, which compiles all kernels and finds errors early.
 
     Args:
-        controller: the controller, which has no targets afterwards.
+        controller: the controller; it has no targets afterwards.
         robot: its robot.
 
     Returns:
-        The efforts, whose parts and shapes are those of all that follow.
+        The efforts. All later ones have the same parts and shapes.
 
     Raises:
-        ParameterError: ``needs`` or ``targets`` are none, or the result is not an Efforts.
-        DimensionError: efforts of the wrong shape or type.
-        NonFiniteError: efforts that are NaN or infinite.
+        ParameterError: ``needs`` or ``targets`` has unknown names, or the result is not an
+            :class:`Efforts`.
+        DimensionError: efforts have the wrong shape or type.
+        NonFiniteError: efforts are NaN or infinite.
     """
-    _check_names("needs", controller.needs, NEEDS)
-    _check_names("targets", controller.targets, TARGETS)
+    _check_names("needs", controller.needs, VALID_NEEDS)
+    _check_names("targets", controller.targets, TARGET_KEYWORDS)
     for kernel in controller.kernels:
         kernel.compile()
     g, q, V, qd = at_rest(robot)
     for target in controller.targets:
         values = {"q": q, "qd": qd, "qdd": qd, "g": g, "tool": g}
-        controller.set_target(**{key: values[key] for key in TARGETS[target]})
+        controller.set_target(**{key: values[key] for key in TARGET_KEYWORDS[target]})
     state = heard_by(controller, q, qd, 0.0, 0.0, g, V, V)
     controller.hold(state)
     efforts = controller.command(state)
@@ -221,7 +234,10 @@ def heard_by(
     V: Array | None,
     mu: Array | None,
 ) -> ControlState:
-    """State without what a controller did not ask for, which may be old."""
+    """State for a controller, without the inputs that it does not need: they may be outdated.
+
+    The arguments after ``controller`` are the attributes of :class:`ControlState`.
+    """
     needs = controller.needs
     return ControlState(
         q,
@@ -234,7 +250,7 @@ def heard_by(
     )
 
 
-def _check_names(what: str, names: Any, valid: Any) -> None:
+def _check_names(what: str, names: Any, valid: Collection[str]) -> None:
     if not isinstance(names, (set, frozenset)) or not names <= set(valid):
         raise ParameterError(
             f"{what}: got {names!r}, expected a frozenset of some of {', '.join(valid)}"

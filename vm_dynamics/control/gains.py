@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gains and other settings of controllers: one number for all, a list, or a mapping by name."""
+"""Gains of controllers: checked, and chosen to suit a robot.
+
+A user gives gains as one number for all, as a list, or as a mapping by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import ParameterError, UnknownJointError
 from vm_dynamics.lie.se3 import Array
@@ -14,24 +17,27 @@ from vm_dynamics.model.parameters import number
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-SOFT = 20.0  # [N m/rad or N/m]
-FASTEST = 25.0  # [rad/s]
-GROWTH = 1e-6  # in a sample: what a joint that is left alone has by rounding
+Gains = ArrayLike | Mapping[str, float]
+
+MAX_SOFT_STIFFNESS = 20.0  # [N m/rad or N/m]
+MAX_SOFT_FREQUENCY = 25.0  # [rad/s]
+# Growth per sample that is only rounding: a joint without gains has an eigenvalue of 1.
+GROWTH_TOLERANCE = 1e-6
 
 
-def gains(name: str, value: Any, names: Sequence[str]) -> Array:
-    """Gains, none negative, shape (len(names),).
+def gains(name: str, value: Gains, names: Sequence[str]) -> Array:
+    """Check gains and return them as an array, shape (len(names),).
 
     Args:
-        name: of the argument, for the error.
-        value: one number for all, one for each name in their order, or a mapping that has all
-            names, so that none is zero by mistake.
-        names: what the gains are of.
+        name: name of the argument, for error messages.
+        value: one number for all, a list in the order of ``names``, or a mapping. A mapping must
+            have every name, so that no gain is zero by mistake.
+        names: names of the joints or axes that the gains belong to.
 
     Raises:
         UnknownJointError: the mapping has a name that is not among ``names``.
         ParameterError: the mapping lacks a name, or a gain is negative.
-        DimensionError: the wrong number of gains.
+        DimensionError: the number of gains is wrong.
     """
     if isinstance(value, Mapping):
         for key in value:
@@ -49,19 +55,26 @@ def gains(name: str, value: Any, names: Sequence[str]) -> Array:
     return out
 
 
-def shape_inertia(robot: Robot, q: Any) -> Array:
-    """Lambda_q of a shape, (n, n) [kg m^2 or kg]: what the motors move on a free base."""
-    return robot.reduced(q, np.zeros(robot.n), np.zeros(robot.b)).Lambda_q
-
-
-def free_inertias(robot: Robot, q: Any = None) -> Array:
-    """Inertia against which each motor works when base and other joints are free, shape (n,).
-
-    It is the least that a motor feels, so gains that suit it suit the joint, whatever others do.
+def shape_inertia(robot: Robot, q: ArrayLike) -> Array:
+    """Inertia Lambda_q that the motors move while the base is free, shape (n, n) [kg m^2 or kg].
 
     Args:
         robot: the robot.
-        q: shape (n,); if None, the one nearest to q = 0 within the joints' limits.
+        q: joint positions, shape (n,) [rad or m].
+    """
+    return robot.reduced(q, np.zeros(robot.n), np.zeros(robot.b)).Lambda_q
+
+
+def free_inertias(robot: Robot, q: ArrayLike | None = None) -> Array:
+    """Inertia that each motor feels while the base and the other joints are free, shape (n,).
+
+    This is the smallest inertia that a motor can feel. Gains that suit it also suit the joint
+    when other joints are held.
+
+    Args:
+        robot: the robot.
+        q: joint positions, shape (n,) [rad or m]; if None, the shape nearest to q = 0 within the
+            limits.
 
     Returns:
         ``1 / (Lambda_q^-1)_ii`` [kg m^2 or kg].
@@ -72,33 +85,41 @@ def free_inertias(robot: Robot, q: Any = None) -> Array:
 
 
 def soft_stiffness(inertias: Array) -> Array:
-    """K of joints that hold gently: 20 N m/rad or N/m, less of a light joint.
+    """Stiffness K that holds joints gently, shape (n,): 20 N m/rad or N/m, less for light joints.
 
-    A light joint would swing fast, and damping that acts a sample late then shakes it. At 25 rad/s
-    a controller of 100 Hz still holds it.
+    With that stiffness a light joint would oscillate fast, and damping that acts one sample late
+    would shake it. A controller at 100 Hz can still hold a joint that oscillates at 25 rad/s.
+
+    Args:
+        inertias: inertia of each joint, shape (n,) [kg m^2 or kg], see :func:`free_inertias`.
     """
-    return np.minimum(SOFT, inertias * FASTEST**2)
+    return np.minimum(MAX_SOFT_STIFFNESS, inertias * MAX_SOFT_FREQUENCY**2)
 
 
 def critical_damping(stiffness: Array, inertias: Array) -> Array:
-    """D = 2 sqrt(K I) [N m s/rad or N s/m]."""
+    """Critical damping D = 2 sqrt(K I), shape (n,) [N m s/rad or N s/m].
+
+    Args:
+        stiffness: K, shape (n,) [N m/rad or N/m].
+        inertias: I, shape (n,) [kg m^2 or kg].
+    """
     return 2.0 * np.sqrt(stiffness * inertias)
 
 
 def shaken_joint(inertia: Array, stiffness: Array, damping: Array, period: float) -> int | None:
-    """Which joint a PD law with a period shakes, by what it measured a period ago.
+    """Joint that a sampled PD law makes unstable.
 
-    Linear, without friction: torques ``-K q - D qd`` act from one sample to the next, and come a
-    sample late.
+    The model is linear and has no friction. The torques ``-K q - D qd`` are held between samples,
+    and act one sample late.
 
     Args:
-        inertia: of the joints, such as Lambda_q, shape (n, n) [kg m^2 or kg].
+        inertia: inertia of the joints, such as Lambda_q, shape (n, n) [kg m^2 or kg].
         stiffness: K, shape (n,) [N m/rad or N/m].
         damping: D, shape (n,) [N m s/rad or N s/m].
-        period: of the samples [s].
+        period: sampling period [s].
 
     Returns:
-        The joint that moves most in the motion that grows fastest; None if none grows.
+        Index of the joint that moves most in the fastest growing motion; None if no motion grows.
     """
     n = len(stiffness)
     one, none, push = np.eye(n), np.zeros((n, n)), period * np.linalg.inv(inertia)
@@ -111,27 +132,27 @@ def shaken_joint(inertia: Array, stiffness: Array, damping: Array, period: float
     )
     growth, motions = np.linalg.eig(loop)
     worst = abs(growth).argmax()
-    if abs(growth[worst]) < 1.0 + GROWTH:
+    if abs(growth[worst]) < 1.0 + GROWTH_TOLERANCE:
         return None
     return int(abs(motions[n : 2 * n, worst]).argmax())
 
 
-def not_negative(name: str, value: Any, unit: str) -> float:
-    """A number that is not negative, or an error that names the parameter."""
+def not_negative(name: str, value: float, unit: str) -> float:
+    """Check that a number is not negative; the error names the parameter and its unit."""
     out = number(name, value)
     if out < 0.0:
         raise ParameterError(f"{name}: got {out}, expected no negative number [{unit}]")
     return out
 
 
-def positive(name: str, value: Any, unit: str) -> float:
-    """A number above zero, or an error that names the parameter."""
+def positive(name: str, value: float, unit: str) -> float:
+    """Check that a number is above zero; the error names the parameter and its unit."""
     out = number(name, value)
     if not out > 0.0:
         raise ParameterError(f"{name}: got {out}, expected a number above zero [{unit}]")
     return out
 
 
-def or_zero(name: str, value: Any, size: int) -> Array:
-    """A vector, zero if None."""
+def or_zero(name: str, value: ArrayLike | None, size: int) -> Array:
+    """Check a vector, shape (size,); None stands for zeros."""
     return np.zeros(size) if value is None else vector(name, value, size)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integral action with an end: it stops where the actuators do, and at a limit of its own."""
+"""Integral action with anti-windup: it stops where actuators saturate, and at its own limit."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,19 +14,21 @@ from vm_dynamics.lie.se3 import Array
 
 
 class Integral:
-    """Sum of errors over time, times gains.
+    """Integral of errors over time, multiplied by gains.
 
     Attributes:
-        gains: shape (k,).
-        limit: most that each component of the output may be.
+        gains: one for each of the k errors, shape (k,).
+        limit: largest magnitude of each component of the output.
+        output: the integral times the gains, shape (k,).
     """
 
     def __init__(self, gains: Array, limit: float) -> None:
-        """Start from nothing.
+        """Start with an output of zero.
 
         Args:
-            gains: shape (k,), none negative.
-            limit: most of each component of the output, in its unit; infinite for none.
+            gains: one for each error, none negative, shape (k,).
+            limit: largest magnitude of each component of the output, in the output's unit;
+                infinite for no limit.
         """
         self.gains = gains
         self.limit = limit if limit == math.inf else not_negative("integral_limit", limit, "-")
@@ -39,22 +40,22 @@ class Integral:
         return bool(self.gains.any())
 
     def reset(self) -> None:
-        """Forget."""
+        """Set the output to zero."""
         self.output = np.zeros(len(self.gains))
 
-    def period(self, dt: Any) -> float:
-        """Check the time since the last step, which only integral action needs."""
+    def period(self, dt: float | None) -> float:
+        """Check the time since the last step [s]; None is allowed if all gains are zero."""
         if dt is None and self.acts:
             raise ParameterError("dt: got None, expected the time since the last step [s]")
         return 0.0 if dt is None else not_negative("dt", dt, "s")
 
     def update(self, error: Array, dt: float, saturated: Mask) -> None:
-        """Add errors, shape (k,), but not where actuators saturate and it would push on.
+        """Integrate over one step, except where an actuator saturates and the output would grow.
 
         Args:
-            error: shape (k,).
+            error: the errors, shape (k,).
             dt: time since the last step [s].
-            saturated: where the actuators give less than was asked for, shape (k,).
+            saturated: where the actuators give less than was asked for, shape (k,), bool.
         """
         change = self.gains * error * dt
         winds_up = saturated & (change * self.output >= 0.0)

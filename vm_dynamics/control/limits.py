@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of the joints: effort is cut off, velocity and position are kept by braking in time.
+"""Joint limits: efforts are clipped, velocities and positions are kept by braking in time.
 
 The law is the same for all controllers. With the braking time T and the limits of the URDF, a
-joint may move no faster outwards than
+joint may move towards a limit no faster than
 
 .. math:: s = min(velocity limit, (position limit - q) / T)
 
-and its acceleration outwards is at most ``(s - qd) / (T / 4)``. On the way to a position limit
-that is ``T^2/4 a = (limit - q) - T qd``, critically damped: the joint comes to rest at its limit
-without passing it, and beyond it is led back. The law needs effort to brake with, and a
-controller that runs many times within T / 4. A light joint gets on top of what accelerates it the
-torque that its friction takes, the less of it the nearer it is to a limit.
+and its acceleration in that direction is at most ``(s - qd) / (T / 4)``. Near a position limit
+this is ``T^2/4 a = (limit - q) - T qd``, which is critically damped: the joint comes to rest at
+its limit without passing it, and returns if it is beyond. The law needs enough effort to brake,
+and a controller that runs many times within T / 4. A joint also gets the torque that its friction
+takes, less of it the nearer the joint is to a limit.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.control import _kernels
 from vm_dynamics.control.gains import positive
@@ -28,17 +28,19 @@ from vm_dynamics.model.robot_model import RobotModel, vector
 
 Mask = NDArray[np.bool_]
 BRAKING_TIME = 0.2  # [s], two hundred periods of a controller at 1 kHz
-ROUNDING = 1e-9  # of a limit, by which a position or velocity at it may seem to be beyond it
+# A position or velocity at its limit may be this much beyond it by rounding [rad or m, per s].
+LIMIT_ROUNDING = 1e-9
 
 
 class JointLimits:
-    """The limits of a robot's joints and how controllers keep them.
+    """Limits of a robot's joints, and the law by which controllers keep them.
 
     Attributes:
         robot: the robot.
         braking_time: T [s]; 0 if only efforts are limited.
-        table: lower, upper, velocity and effort limits, dry and viscous friction, shape (6, n),
-            as the kernels take them.
+        table: rows for the kernels, shape (6, n): lower and upper position limits [rad or m],
+            velocity limits [rad/s or m/s], effort limits [N m or N], dry friction [N m or N] and
+            viscous friction [N m s/rad or N s/m].
     """
 
     def __init__(self, robot: RobotModel, braking_time: float | None = BRAKING_TIME) -> None:
@@ -46,7 +48,7 @@ class JointLimits:
 
         Args:
             robot: the robot.
-            braking_time: T [s]; None to leave velocities and positions to the caller.
+            braking_time: T [s]; None to limit efforts only.
         """
         self.robot = robot
         self.braking_time = (
@@ -63,26 +65,26 @@ class JointLimits:
             ]
         ).reshape(6, robot.n)
 
-    def names(self, mask: Any) -> tuple[str, ...]:
-        """Names of the joints that a mask, shape (n,), has."""
+    def names(self, mask: Iterable[bool]) -> tuple[str, ...]:
+        """Names of the joints where a mask, shape (n,), is true."""
         return tuple(name for name, hit in zip(self.robot.joint_names, mask, strict=True) if hit)
 
-    def beyond(self, q: Any, qd: Any) -> Mask:
-        """Joints whose position or velocity is beyond its limits, shape (n,).
+    def beyond(self, q: Array, qd: Array) -> Mask:
+        """Which joints have a position or velocity beyond its limits, shape (n,), bool.
 
         Args:
-            q: shape (n,).
-            qd: joint velocities, shape (n,).
+            q: joint positions, shape (n,) [rad or m].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
         """
-        low, high, speed = self.table[:3] + ROUNDING * np.array([[-1.0], [1.0], [1.0]])
+        low, high, speed = self.table[:3] + LIMIT_ROUNDING * np.array([[-1.0], [1.0], [1.0]])
         return (q < low) | (q > high) | (abs(qd) > speed)
 
-    def window(self, q: Any, qd: Any) -> tuple[Array, Array]:
-        """Least and greatest accelerations that keep the limits, both shape (n,).
+    def window(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+        """Least and greatest accelerations that keep the limits, shape (n,) each.
 
         Args:
-            q: shape (n,).
-            qd: joint velocities, shape (n,).
+            q: joint positions, shape (n,) [rad or m].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
         """
         n = self.robot.n
         out = np.empty((2, n))
@@ -91,40 +93,40 @@ class JointLimits:
         )
         return out[0], out[1]
 
-    def accelerations(self, q: Any, qd: Any, qdd: Any) -> tuple[Array, Mask]:
-        """Joint accelerations within their window, and which of them were not.
+    def accelerations(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, Mask]:
+        """Clip joint accelerations to their window; also returns which of them were changed.
 
         Args:
-            q: shape (n,).
-            qd: joint velocities, shape (n,).
-            qdd: wanted, shape (n,).
+            q: joint positions, shape (n,) [rad or m].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            qdd: wanted joint accelerations, shape (n,) [rad/s^2 or m/s^2].
         """
         wanted = vector("qdd", qdd, self.robot.n)
         out = np.clip(wanted, *self.window(q, qd))
         return out, out != wanted
 
     def brake(self, inertia: Array, coriolis: Array, q: Array, qd: Array, task: Array) -> Mask:
-        """Change the torques of joints that would leave their window, and tell which.
+        """Change the torques of joints that would leave their window; returns which were changed.
 
         Args:
-            inertia: of the shape, Lambda_q, shape (n, n).
-            coriolis: torques that the shape needs at zero acceleration, shape (n,).
-            q: shape (n,).
-            qd: joint velocities, shape (n,).
-            task: torques, shape (n,), changed in place.
+            inertia: inertia of the shape, Lambda_q, shape (n, n) [kg m^2 or kg].
+            coriolis: torques that the shape needs at zero acceleration, shape (n,) [N m or N].
+            q: joint positions, shape (n,) [rad or m].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            task: torques, shape (n,) [N m or N], changed in place.
         """
         hit = np.empty(len(task))
         _kernels.brakes.checked(inertia, coriolis, self.table, self.braking_time, q, qd, task, hit)
         return hit != 0.0
 
     def efforts(self, tau: Array) -> tuple[Array, Mask]:
-        """Efforts within their limits, and which of them were not.
+        """Clip efforts to their limits; also returns which of them were changed.
 
         Args:
-            tau: wanted, shape (n,).
+            tau: wanted efforts, shape (n,) [N m or N].
 
         Raises:
-            NonFiniteError: NaN among the efforts, which has no place within limits.
+            NonFiniteError: an effort is NaN or infinite.
         """
         if not np.isfinite(tau).all():
             raise NonFiniteError(

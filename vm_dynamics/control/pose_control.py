@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pose control of a driven base on its group: hovering, station keeping, following a path.
 
-A PD law on the group, see :mod:`vm_dynamics.control.tracking`, whose acceleration becomes a
-wrench by the inverse dynamics of the whole robot: inertia, gyroscopic forces of base and arms,
-weight, and the fluid of a submerged robot.
+A PD law on the group gives an acceleration, see :mod:`vm_dynamics.control.tracking`. The inverse
+dynamics of the whole robot turns it into a wrench; they include inertia, gyroscopic forces of base
+and arms, weight, and the fluid around a submerged robot.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.control import _kernels
 from vm_dynamics.control.controller import Controller, ControlState, Efforts
-from vm_dynamics.control.gains import gains, or_zero, shaken_joint
+from vm_dynamics.control.gains import Gains, gains, or_zero, shaken_joint
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.control.limits import Mask
 from vm_dynamics.control.state import at_rest, checked_state, inverse_dynamics
@@ -25,19 +26,20 @@ from vm_dynamics.errors import NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
-# Relative: below it a wrench that the rotors give is the one that was asked for.
-SAME = 1e-9
+# Largest difference, relative to the demand, between a demanded wrench and one that rotors give
+# without saturation.
+WRENCH_TOLERANCE = 1e-9
 
 
 class PoseCommand(NamedTuple):
-    """What a step of the pose control gives.
+    """Result of one step of the pose control.
 
     Attributes:
-        wrench: on the base in {1}, within what the actuators give, shape (b,).
-        demand: the wrench that the law asks for, shape (b,).
-        thrusts: of the rotors or thrusters, shape (m,) [N]; None without propulsion.
-        saturated: where the wrench is not the one asked for, shape (b,).
-        saturated_rotors: which of them are at a limit, shape (m,), empty without propulsion.
+        wrench: wrench on the base that the actuators give, in {1}, shape (b,) [N, N m].
+        demand: wrench that the control law requires, in {1}, shape (b,) [N, N m].
+        thrusts: thrusts of the rotors or thrusters, shape (m,) [N]; None without propulsion.
+        saturated: where the wrench differs from the demand, shape (b,), bool.
+        saturated_rotors: rotors at a limit, shape (m,), bool; empty without propulsion.
     """
 
     wrench: Array
@@ -52,8 +54,8 @@ class PoseControl(Controller):
 
     Attributes:
         robot: the robot.
-        propulsion: what drives the base, or None for something that takes wrenches.
-        target: where the base shall be.
+        propulsion: rotors or thrusters of the base; None if the base accepts wrenches directly.
+        target: the pose to follow.
     """
 
     needs = frozenset({"pose", "twist"})
@@ -63,25 +65,25 @@ class PoseControl(Controller):
     def __init__(
         self,
         robot: Robot,
-        stiffness: Any,
-        damping: Any,
+        stiffness: Gains,
+        damping: Gains,
         *,
         propulsion: Propulsion | None = None,
-        integral: Any = 0.0,
+        integral: Gains = 0.0,
         integral_limit: float = math.inf,
-        wrench_limits: Any = None,
+        wrench_limits: Gains | None = None,
     ) -> None:
-        """Check the gains; the target is the world's origin until it is set.
+        """Check the gains. Until a target is set, it is the world's origin.
 
         Args:
             robot: the robot.
-            stiffness: K [1/s^2], a number or one for each coordinate of the base group.
-            damping: D [1/s], likewise.
-            propulsion: rotors or thrusters to allocate the wrench to.
-            integral: gains of the integral action [1/s^3], likewise.
-            integral_limit: most acceleration of the integral action [m/s^2, rad/s^2].
-            wrench_limits: most force and torque of each coordinate, likewise; none unless given.
-                For a base without ``propulsion``.
+            stiffness: K [1/s^2], one number or one for each coordinate of the base group.
+            damping: D [1/s], in the same forms.
+            propulsion: rotors or thrusters that give the wrench.
+            integral: gains of the integral action [1/s^3], in the same forms.
+            integral_limit: largest acceleration by the integral action [m/s^2, rad/s^2].
+            wrench_limits: largest force and torque in each coordinate [N, N m], in the same
+                forms; None for no limits. Only for a base without ``propulsion``.
 
         Raises:
             ParameterError: a gain is negative, or the propulsion cannot drive the base in all
@@ -100,7 +102,7 @@ class PoseControl(Controller):
             )
         else:
             self._most = gains("wrench_limits", wrench_limits, names)
-        # a group that is tilted in {1} may need every axis that it touches
+        # wrench axes that matter; a group tilted in {1} may need several for one coordinate
         self._touched = (abs(robot.base_group.iota) > 0.0).any(axis=1)
         if propulsion is not None:
             self._require_authority(propulsion)
@@ -108,7 +110,7 @@ class PoseControl(Controller):
         self.step(*at_rest(robot), dt=0.0)
 
     def _require_authority(self, propulsion: Propulsion) -> None:
-        """Refuse gains in coordinates that the propulsion cannot drive."""
+        """Raise an error if a coordinate has gains but the propulsion cannot drive it."""
         used = (self._stiffness + self._damping + self._integral.gains) > 0.0
         iota = self.robot.base_group.iota
         if self.robot.b == 6:
@@ -122,22 +124,24 @@ class PoseControl(Controller):
                 f"of the {used.sum()} coordinates of {self.robot.base_group.name} that have gains"
             )
 
-    def set_target(self, g: Any, V: Any = None, Vd: Any = None) -> None:
-        """Where the base shall be from the next step on.
+    def set_target(
+        self, g: ArrayLike, V: ArrayLike | None = None, Vd: ArrayLike | None = None
+    ) -> None:
+        """Set the pose that the base follows from the next step on.
 
         Args:
             g: pose in the world, shape (4, 4), a displacement of the base group.
-            V: its body velocity, in its own frame, shape (b,); zero if None.
-            Vd: rate of the components of V, shape (b,); zero if None.
+            V: velocity of that pose in its own frame, shape (b,) [m/s, rad/s]; zero if None.
+            Vd: rate of the components of V, shape (b,) [m/s^2, rad/s^2]; zero if None.
         """
         self.target: PoseTarget = pose_target(self.robot.base_group, g, V, Vd)
 
     def reset(self) -> None:
-        """Forget what integral action has gathered."""
+        """Set the integral action to zero."""
         self._integral.reset()
 
     def take_over(self, former: PoseControl) -> bool:
-        """Go on with target and integral action of a controller with other gains, and no jump."""
+        """Continue without a jump: take target and integral action from another controller."""
         self.target = former.target
         kept = former._integral.output
         self._integral.output = np.where(self._integral.gains > 0.0, kept, 0.0)
@@ -145,37 +149,54 @@ class PoseControl(Controller):
 
     @property
     def gains(self) -> Array:
-        """K and D, shape (2b,)."""
+        """Stiffness K and damping D, shape (2b,)."""
         return np.concatenate((self._stiffness, self._damping))
 
     def shaken(self, q: Array, period: float) -> str:
-        """Coordinate that the gains, which are of accelerations, would shake, if any."""
+        """Name of a coordinate that the gains make unstable, or ``""``.
+
+        The gains are per unit of inertia, so the shape does not matter.
+
+        Args:
+            q: joint positions, shape (n,), not used.
+            period: control period [s].
+        """
         unit = np.eye(self.robot.b)
         found = shaken_joint(unit, self._stiffness, self._damping, period)
         return "" if found is None else f"coordinate {found}"
 
     def command(self, state: ControlState) -> Efforts:
-        """No joint efforts, but thrusts and wrench for a state, see :meth:`step`."""
-        out = self.step(state.g, state.q, state.V, state.qd, dt=state.dt)
+        """Thrusts and wrench for a state, see :meth:`step`; the joint efforts are zero."""
+        g, V = cast(Array, state.g), cast(Array, state.V)  # `needs` asks for them
+        out = self.step(g, state.q, V, state.qd, dt=state.dt)
         wrench = self.robot.base_group.iota_pinv.T @ out.wrench
         return Efforts(np.zeros(self.robot.n), out.thrusts, wrench)
 
     def step(
-        self, g: Any, q: Any, V: Any, qd: Any, *, qdd: Any = None, dt: float | None = None
+        self,
+        g: ArrayLike,
+        q: ArrayLike,
+        V: ArrayLike,
+        qd: ArrayLike,
+        *,
+        qdd: ArrayLike | None = None,
+        dt: float | None = None,
     ) -> PoseCommand:
         """Wrench for a state.
 
         Args:
             g: pose of the base in the world, shape (4, 4), a displacement of the base group.
-            q: joint positions, shape (n,).
-            V: base velocity in {1}, shape (b,).
-            qd: joint velocities, shape (n,).
-            qdd: joint accelerations that the arms' controller asks for, shape (n,); zero if None.
-            dt: time since the last step [s], needed for integral action.
+            q: joint positions, shape (n,) [rad or m].
+            V: base velocity in {1}, shape (b,) [m/s, rad/s].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            qdd: joint accelerations that the controller of the arms commands, shape (n,)
+                [rad/s^2 or m/s^2]; zero if None.
+            dt: time since the last step [s]; required with integral action.
 
         Raises:
-            NotInGroupError: the pose is no displacement of the base group.
-            NonFiniteError: NaN or infinity, or a state so large that the wrench is.
+            NotInGroupError: the pose is not a displacement of the base group.
+            NonFiniteError: NaN or infinity in the state or, for a very large state, in the
+                wrench.
         """
         robot, group = self.robot, self.robot.base_group
         state = checked_state(robot, g, q, V, qd)
@@ -191,11 +212,12 @@ class PoseControl(Controller):
         return command
 
     def _within_limits(self, demand: Array) -> PoseCommand:
+        """Command for a demanded wrench in {1}, shape (b,), within what the actuators give."""
         if self.propulsion is None:
             wrench = np.clip(demand, -self._most, self._most)
             return PoseCommand(wrench, demand, None, wrench != demand, np.zeros(0, dtype=bool))
         group = self.robot.base_group
         found = self.propulsion.allocate(group.iota_pinv.T @ demand, self._touched)
         wrench = group.iota.T @ found.wrench
-        missed = abs(wrench - demand) > SAME * (1.0 + abs(demand).max())
+        missed = abs(wrench - demand) > WRENCH_TOLERANCE * (1.0 + abs(demand).max())
         return PoseCommand(wrench, demand, found.thrusts, missed, found.saturated)

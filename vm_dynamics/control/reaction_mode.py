@@ -7,24 +7,27 @@ Resolved acceleration from the stacked ``[J_G; J_D]`` by damped least squares wi
 
 .. math:: |W_t (J_G x + c_t - a_t)|^2 + |W_p (J_D x + c_p - a_p)|^2 + r^2 |x - x_0|^2
 
-where x are the accelerations of the active, c_t and c_p those of tool and passive ones at x = 0,
-exact from the hybrid dynamics, and a_t, a_p the accelerations wanted. The same least squares in
-velocities, with the momentum that the robot has, say how fast the joints should move: x_0 leads
-them there, and the friction of the joints is compensated at these velocities, which know no noise.
+Here x are the accelerations of the active degrees of freedom, c_t and c_p those of the tool and
+the passive degrees of freedom at x = 0, exact from the hybrid dynamics, and a_t, a_p the wanted
+accelerations. The same least squares in velocities, with the present momentum of the robot, give
+the velocities that suit tool and base best: x_0 leads the joints there. Joint friction is
+compensated at these velocities too, because they are free of measurement noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.control import _kernels
 from vm_dynamics.control.controller import Controller, ControlState, Efforts
-from vm_dynamics.control.gains import gains, not_negative, or_zero, positive
+from vm_dynamics.control.gains import Gains, gains, not_negative, or_zero, positive
 from vm_dynamics.control.limits import BRAKING_TIME, JointLimits, Mask
 from vm_dynamics.control.state import (
+    CheckedState,
     at_rest,
     checked_pose,
     checked_state,
@@ -33,35 +36,37 @@ from vm_dynamics.control.state import (
 )
 from vm_dynamics.control.tracking import PoseTarget, geometric_feedback, pose_errors, pose_target
 from vm_dynamics.dynamics.hybrid import BASE, passive_mask
-from vm_dynamics.errors import NonFiniteError, ParameterError
+from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
 from vm_dynamics.lie import SE3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-SMALL = 1e-6  # a damping [1/s] that is none, a velocity that is one to differentiate at
+MIN_DAMPING = 1e-6  # [1/s], so that one can divide by it
+MIN_FRICTION_SPEED = 1e-6  # [rad/s or m/s], for the slope of friction at rest
 FRICTION_HORIZON = 1.0  # [s], within which friction brings a failed joint to rest
-BASE_WEIGHT = 0.2  # of turning against the tool's motion [m/rad]
+BASE_WEIGHT = 0.2  # [m/rad], of the base's rotation, where the tool's motion has 1
 
 
 def turning_weights(robot: Robot, weight: float = BASE_WEIGHT) -> Array:
-    """Weights of the base for which turning matters and shifting does not, shape (b,)."""
+    """Weights of the base's coordinates, shape (b,): ``weight`` for rotations, 0 for shifts."""
     return np.asarray(weight * robot.base_group.iota[3:].any(axis=0))
 
 
 class ReactionCommand(NamedTuple):
-    """What a step of the reaction mode gives.
+    """Result of one step of the reaction mode.
 
     Attributes:
-        qdd: joint accelerations, shape (n,), of failed joints those that will come about.
-        qd: joint velocities, shape (n,), for joints that take them: those of failed joints are
-            as they are.
-        tau: joint efforts within their limits, shape (n,); zero for failed joints.
-        base_wrench: that a driven base needs in {1}, shape (b,); zero for a free base.
-        Vd: acceleration of the base that comes about, shape (b,).
-        error: of the tool: position in the world, shape (3,), or log of its pose error in its
-            own frame, shape (6,).
-        saturated: joints whose acceleration or effort was changed by a limit, shape (n,).
+        qdd: joint accelerations, shape (n,) [rad/s^2 or m/s^2]; predicted ones for failed joints.
+        qd: joint velocities for joints that accept velocity commands, shape (n,) [rad/s or m/s];
+            measured ones for failed joints.
+        tau: joint efforts within their limits, shape (n,) [N m or N]; zero for failed joints.
+        base_wrench: wrench that a driven base needs, in {1}, shape (b,) [N, N m]; zero for a free
+            base.
+        Vd: predicted rate of the components of V in {1}, shape (b,) [m/s^2, rad/s^2].
+        error: error of the tool: of its position in world axes, shape (3,) [m], or the logarithm
+            of its pose error in its own frame, shape (6,) [m, rad].
+        saturated: joints whose acceleration or effort a limit changed, shape (n,), bool.
     """
 
     qdd: Array
@@ -74,7 +79,7 @@ class ReactionCommand(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """Position, velocity and acceleration of a point in the world, shape (3,) each."""
+    """Position [m], velocity and acceleration of a point in world axes, shape (3,) each."""
 
     p: Array
     v: Array
@@ -82,7 +87,15 @@ class _Point(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """Error of the tool; Jacobian and velocity terms of its task; motion wanted."""
+    """The tool's task, with k rows: three in world axes, or six [v; w] in the tool's frame.
+
+    Attributes:
+        error: error of the tool, shape (k,).
+        J: Jacobian of the task, shape (k, b + n).
+        bias: its rate dJ/dt [V; qd], shape (k,).
+        velocity: wanted velocity of the tool, shape (k,).
+        acceleration: wanted acceleration of the tool, shape (k,).
+    """
 
     error: Array
     J: Array
@@ -92,13 +105,13 @@ class _Task(NamedTuple):
 
 
 class ReactionMode(Controller):
-    """Follows a tool path with the joints, and keeps the base still with what is left of them.
+    """Follows a path with the tool, and keeps the base still as far as the joints allow.
 
     Attributes:
         robot: the robot.
         link: name of the tool's link.
         position_only: whether the tool's orientation is left free.
-        limits: the limits of the joints, whose ``names`` tells the joints of a mask.
+        limits: the joint limits; ``limits.names`` gives the names of the joints in a mask.
     """
 
     needs = frozenset({"pose", "twist"})
@@ -110,11 +123,11 @@ class ReactionMode(Controller):
         robot: Robot,
         link: str,
         *,
-        stiffness: Any = 16.0,
-        damping: Any = 8.0,
+        stiffness: Gains = 16.0,
+        damping: Gains = 8.0,
         position_only: bool = False,
-        tool_weights: Any = 1.0,
-        base_weights: Any = None,
+        tool_weights: Gains = 1.0,
+        base_weights: Gains | None = None,
         base_damping: float = 4.0,
         failed_weight: float = 0.3,
         joint_damping: float = 4.0,
@@ -124,35 +137,35 @@ class ReactionMode(Controller):
         friction: bool = True,
         braking_time: float | None = BRAKING_TIME,
     ) -> None:
-        """Check all; a target must be set before the first step.
+        """Check the settings. A target must be set before the first step.
 
         Args:
             robot: the robot.
             link: name of the tool's link.
-            stiffness: of the tool [1/s^2], a number or one for each row of its task.
-            damping: of the tool [1/s], likewise.
-            position_only: whether to leave the tool's orientation free: three rows in world axes,
-                else six, [v; w] in the tool's frame.
-            tool_weights: how much each row of the tool's task matters, likewise.
-            base_weights: how much each coordinate of the base's motion matters, a number or shape
-                (b,); 0 for plain tool tracking. Unless given, turning matters a little, so that
-                the tool comes first, and shifting not at all.
-            base_damping: with which the base is brought to rest [1/s].
-            failed_weight: how much it matters that failed joints come to rest.
-            joint_damping: with which joints that neither tool nor base need are brought to the
-                velocities that suit both [1/s].
-            regularization: weight of joint motions, which keeps them small near singularities.
-            driven_base: whether thrusters push the base as asked; else no force acts on it but
-                those that ``step`` is told of.
+            stiffness: stiffness of the tool [1/s^2], one number or one for each row of its task.
+            damping: damping of the tool [1/s], in the same forms.
+            position_only: whether to leave the tool's orientation free. If so, the task has three
+                rows in world axes, otherwise six, [v; w] in the tool's frame.
+            tool_weights: importance of each row of the tool's task, in the same forms.
+            base_weights: importance of the base's motion, one number or shape (b,); 0 for plain
+                tool tracking. If None, rotation of the base has a small weight, so that the tool
+                comes first, and translation has none.
+            base_damping: rate at which the base is brought to rest [1/s].
+            failed_weight: importance of bringing failed joints to rest.
+            joint_damping: rate at which motion of the joints that affects neither tool nor base
+                is brought to the velocities that suit both [1/s].
+            regularization: weight of joint motion, which keeps it small near singularities.
+            driven_base: whether thrusters give the base the wrench that is asked for. If not, the
+                only force on it is the one passed to ``step``.
             failed: joints without torque, see :attr:`failed`.
-            friction: whether to compensate the joints' friction, as the URDF has it.
-            braking_time: within which velocity and position limits are kept [s], see
+            friction: whether to compensate the joint friction given in the URDF.
+            braking_time: time in which a joint brakes at a velocity or position limit [s], see
                 :mod:`vm_dynamics.control.limits`; None to limit efforts only.
 
         Raises:
             UnknownLinkError: the robot has no such link.
             UnknownJointError: ``failed`` names a joint that the robot does not have.
-            ParameterError: a negative gain or weight.
+            ParameterError: a gain or weight is negative.
         """
         self.robot, self.link, self.position_only = robot, link, bool(position_only)
         self._frame = robot.link_frame(link)
@@ -181,7 +194,7 @@ class ReactionMode(Controller):
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """Joints without torque, which move freely; may be set at any time."""
+        """Names of joints without torque, which move freely; can be set at any time."""
         return self._failed
 
     @failed.setter
@@ -199,29 +212,33 @@ class ReactionMode(Controller):
 
     def set_target(
         self,
-        pose: Any = None,
-        velocity: Any = None,
-        acceleration: Any = None,
+        pose: ArrayLike | None = None,
+        velocity: ArrayLike | None = None,
+        acceleration: ArrayLike | None = None,
         *,
-        tool: Any = None,
+        tool: ArrayLike | None = None,
     ) -> None:
-        """Where the tool shall be from the next step on.
+        """Set what the tool follows from the next step on.
 
         Args:
-            pose: of the tool in the world, shape (4, 4); with ``position_only`` its position,
-                shape (3,).
-            velocity: twist of that pose in its own frame, shape (6,), or velocity of the position
-                in the world, shape (3,); zero if None.
-            acceleration: the rate of its components, likewise.
-            tool: instead of ``pose``, the pose of the tool in any case, shape (4, 4).
+            pose: pose of the tool in the world, shape (4, 4); with ``position_only`` its
+                position, shape (3,) [m].
+            velocity: twist of that pose in its own frame, shape (6,) [m/s, rad/s]; with
+                ``position_only`` the velocity in world axes, shape (3,); zero if None.
+            acceleration: rate of the components of ``velocity``; zero if None.
+            tool: pose of the tool in the world, shape (4, 4), instead of ``pose``; also with
+                ``position_only``.
 
         Raises:
-            ParameterError: both ``pose`` and ``tool``.
+            ParameterError: both ``pose`` and ``tool`` are given.
+            DimensionError: neither is given, or an array has the wrong shape.
         """
         if tool is not None:
             if pose is not None:
                 raise ParameterError("tool: got one beside pose, expected one of them")
             pose = checked_pose(tool)[:3, 3] if self.position_only else tool
+        if pose is None:
+            raise DimensionError("pose: got None, expected a pose, or one as tool")
         if self.position_only:
             self._target = _Point(
                 vector("pose", pose, 3),
@@ -232,40 +249,51 @@ class ReactionMode(Controller):
             self._target = pose_target(SE3, pose, velocity, acceleration)
 
     def hold(self, state: ControlState) -> None:
-        """The tool stays where it is."""
-        self.set_target(tool=checked_pose(state.g) @ self.robot.link_pose(state.q, self.link))
+        """Set the tool's present pose as the target."""
+        g = checked_pose(cast(Array, state.g))  # `needs` asks for it
+        self.set_target(tool=g @ self.robot.link_pose(state.q, self.link))
 
     def reset(self) -> None:
-        """Forget the target."""
+        """Remove the target."""
         self._target = None
 
     def take_over(self, former: ReactionMode) -> bool:
-        """Go on to the target of a controller with other settings, if it is of the same tool."""
+        """Continue with the target of a controller with other settings but the same tool."""
         if (former.link, former.position_only) != (self.link, self.position_only):
             return False
         self._target = former._target
         return True
 
     def command(self, state: ControlState) -> Efforts:
-        """Joint efforts for a state, see :meth:`step`; a wrench too for a driven base."""
-        out = self.step(state.g, state.q, state.V, state.qd)
+        """Joint efforts for a state, see :meth:`step`; for a driven base also a wrench."""
+        g, V = cast(Array, state.g), cast(Array, state.V)  # `needs` asks for them
+        out = self.step(g, state.q, V, state.qd)
         if not self._driven_base:
             return Efforts(out.tau)
         return Efforts(out.tau, None, self.robot.base_group.iota_pinv.T @ out.base_wrench)
 
-    def step(self, g: Any, q: Any, V: Any, qd: Any, *, base_wrench: Any = None) -> ReactionCommand:
+    def step(
+        self,
+        g: ArrayLike,
+        q: ArrayLike,
+        V: ArrayLike,
+        qd: ArrayLike,
+        *,
+        base_wrench: ArrayLike | None = None,
+    ) -> ReactionCommand:
         """Accelerations, velocities and efforts for a state.
 
         Args:
             g: pose of the base in the world, shape (4, 4).
-            q: joint positions, shape (n,).
-            V: base velocity in {1}, shape (b,).
-            qd: joint velocities, shape (n,).
-            base_wrench: forces on a free base that are known, in {1}, shape (b,); zero if None.
+            q: joint positions, shape (n,) [rad or m].
+            V: base velocity in {1}, shape (b,) [m/s, rad/s].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            base_wrench: known wrench on a free base in {1}, shape (b,) [N, N m]; zero if None.
 
         Raises:
             ParameterError: no target was set.
-            NonFiniteError: NaN or infinity, or a state so large that the efforts are.
+            NonFiniteError: NaN or infinity in the state or, for a very large state, in the
+                efforts.
         """
         robot, b = self.robot, self.robot.b
         state = checked_state(robot, g, q, V, qd)
@@ -295,12 +323,17 @@ class ReactionMode(Controller):
             acc[b:], speeds[b:], tau, force[:b], acc[:b], task.error, cut | held
         )
 
-    def _coast(self, M: Array, bias: Array, qd: Array, base_wrench: Any) -> tuple[Array, Array]:
-        """Accelerations of all are follow x + drift, shapes (b + n, active) and (b + n,).
+    def _coast(
+        self, M: Array, bias: Array, qd: Array, base_wrench: ArrayLike | None
+    ) -> tuple[Array, Array]:
+        """Accelerations of all degrees of freedom as ``follow x + drift``.
 
-        ``follow`` is [1; J_D] with J_D = -M_pp^-1 M_pa. The friction of failed joints is taken as
-        it will be a horizon later, which adds to M_pp: it stops them sooner than the controller
-        could, and to work against it would be a mistake.
+        ``follow`` is [1; J_D] with J_D = -M_pp^-1 M_pa. The friction of failed joints is the one
+        expected after ``FRICTION_HORIZON``, which adds to M_pp. It stops them sooner than the
+        controller could, so the controller should not work against it.
+
+        Returns:
+            ``follow``, shape (b + n, number of active ones), and ``drift``, shape (b + n,).
         """
         b, p = self.robot.b, self._passive != 0.0
         force = np.zeros(len(p))
@@ -308,7 +341,7 @@ class ReactionMode(Controller):
             force[:b] = or_zero("base_wrench", base_wrench, b)
         force[b:] = self.robot.joint_friction(qd)
         slope = np.zeros(len(p))
-        speed = np.where(abs(qd) < SMALL, SMALL, qd)
+        speed = np.where(abs(qd) < MIN_FRICTION_SPEED, MIN_FRICTION_SPEED, qd)
         slope[b:] = -self.robot.joint_friction(speed) / speed
         follow, drift = np.eye(len(p))[:, ~p], np.zeros(len(p))
         if p.any():
@@ -318,8 +351,8 @@ class ReactionMode(Controller):
             follow[p], drift[p] = solved[:, :-1], solved[:, -1]
         return follow, drift
 
-    def _task(self, state: tuple[Array, Array, Array, Array]) -> _Task:
-        """What the tool shall do."""
+    def _task(self, state: CheckedState) -> _Task:
+        """The tool's task at a checked state."""
         g, q, V, qd = state
         robot, target = self.robot, self._target
         if target is None:
@@ -331,8 +364,8 @@ class ReactionMode(Controller):
         J = robot.link_jacobian(q, self.link)
         twist = J @ np.concatenate((V, qd))
         tool = g @ pose
-        # the velocity at which the feedback of the position is in balance with its damping
-        ratio = self._stiffness / np.maximum(self._damping, SMALL)
+        # an error times this is the velocity at which stiffness and damping balance
+        ratio = self._stiffness / np.maximum(self._damping, MIN_DAMPING)
         if isinstance(target, PoseTarget):
             errors = pose_errors(SE3, tool, twist, target)
             wanted = geometric_feedback(SE3, errors, self._stiffness, self._damping)
@@ -345,10 +378,10 @@ class ReactionMode(Controller):
         bias = R @ (bias[:3] + cross(twist[3:], twist[:3]))
         return _Task(error, R @ J[:3], bias, target.v + ratio * error, wanted)
 
-    def _speeds(self, task: _Task, state: tuple[Array, Array, Array, Array]) -> Array:
-        """Velocities of base and joints, shape (b + n,), that suit tool and base best.
+    def _speeds(self, task: _Task, state: CheckedState) -> Array:
+        """Velocities [V; qd] that suit tool and base best, shape (b + n,).
 
-        A free base moves with ``V = mu - A qd``; failed joints move as they do.
+        A free base moves with ``V = mu - A qd``; failed joints keep their measured velocities.
         """
         _, q, V, qd = state
         b = self.robot.b
@@ -367,15 +400,18 @@ class ReactionMode(Controller):
     def _equations(
         self, J: Array, wanted: Array, follow: Array, known: Array, rest: Array, pull: Array
     ) -> tuple[Array, Array]:
-        """Weighted rows of the least squares and their right side, for motions follow x + known.
+        """Weighted rows and right side of the least squares for motions ``follow x + known``.
+
+        Motions are velocities or accelerations. The task has k rows, and a of the b + n degrees
+        of freedom are active.
 
         Args:
-            J: Jacobian of the tool's task.
-            wanted: motion of the tool.
-            follow: shape (b + n, active).
-            known: shape (b + n,).
-            rest: motion that is wanted of base and failed joints, shape (b + n,).
-            pull: motion that is wanted of the active, if nothing else is, shape (b + n,).
+            J: Jacobian of the tool's task, shape (k, b + n).
+            wanted: wanted motion of the tool, shape (k,).
+            follow: motion of all per motion x of the active ones, shape (b + n, a).
+            known: motion of all at x = 0, shape (b + n,).
+            rest: wanted motion of base and failed joints, shape (b + n,).
+            pull: preferred motion of the active ones, with the smallest weight, shape (b + n,).
         """
         b, small = self.robot.b, self._regularization
         weight = np.full(len(known), self._failed_weight)
@@ -397,7 +433,15 @@ class ReactionMode(Controller):
     def _solve(
         self, system: tuple[Array, Array], window: tuple[Array, Array]
     ) -> tuple[Array, Mask]:
-        """Motion of the active within the joints' window, and which joints are at its edge."""
+        """Motion of the active ones within the joints' window, and which joints are at its edge.
+
+        Args:
+            system: the result of ``_equations``.
+            window: least and greatest motion of the joints, shape (n,) each.
+
+        Returns:
+            The motion x, shape (a,), and the mask of joints at an edge, shape (n,).
+        """
         (rows, right), b = system, self.robot.b
         active = self._passive == 0.0
         unbounded = np.full(b, np.inf)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States checked once a step, and the dynamics at them without checking again."""
+"""States that are checked once per step, and the dynamics at a checked state.
+
+The dynamics here do not check their arguments again, which saves time in a control cycle.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import REFUSED
 from vm_dynamics.control import _kernels
@@ -14,51 +18,62 @@ from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
+CheckedState = tuple[Array, Array, Array, Array]  # g, q, V, qd
+
 
 def checked_state(
-    robot: Robot, g: Any, q: Any, V: Any, qd: Any
-) -> tuple[Array, Array, Array, Array]:
-    """A state as arrays that kernels take, or an error that names the argument.
+    robot: Robot, g: ArrayLike, q: ArrayLike, V: ArrayLike, qd: ArrayLike
+) -> CheckedState:
+    """Check a state and return it as arrays that kernels accept; an error names the argument.
 
     Args:
         robot: the robot.
         g: pose of the base in the world, shape (4, 4).
-        q: joint positions, shape (n,).
-        V: base velocity in {1}, shape (b,).
-        qd: joint velocities, shape (n,).
+        q: joint positions, shape (n,) [rad or m].
+        V: base velocity in {1}, shape (b,) [m/s, rad/s].
+        qd: joint velocities, shape (n,) [rad/s or m/s].
+
+    Returns:
+        The four arrays, in the order of the arguments. They are the caller's own if the kernels
+        accept them as they are, otherwise copies.
     """
     try:
         _kernels.check.run(robot.packed, g, q, V, qd)
     except REFUSED:
         _kernels.check.compile()
         return robot.check_state(g, q, V, qd)
-    return g, q, V, qd
+    return cast(CheckedState, (g, q, V, qd))  # the kernel accepts nothing but arrays
 
 
-def at_rest(robot: Robot) -> tuple[Array, Array, Array, Array]:
-    """A state to rehearse a step at: at the origin, the shape nearest to q = 0 within limits.
+def at_rest(robot: Robot) -> CheckedState:
+    """State (g, q, V, qd) at rest: at the origin, in the shape nearest to q = 0 within the limits.
 
-    A controller rehearses a step when it is built. So whatever it calls is compiled before its
-    first cycle, on every robot, and a robot that it cannot work with is refused at once.
+    Every controller makes one step at this state when it is built. Thus all that it calls is
+    compiled before the first control cycle, and a robot that it cannot control is refused at once.
     """
     q = np.clip(np.zeros(robot.n), robot.lower_limits, robot.upper_limits)
     return np.eye(4), q, np.zeros(robot.b), np.zeros(robot.n)
 
 
-def checked_pose(g: Any) -> Array:
-    """A copy of a rigid displacement, shape (4, 4), or an error."""
+def checked_pose(g: ArrayLike) -> Array:
+    """Check that a matrix, shape (4, 4), is a pose, and return a copy."""
     try:
         _kernels.check_pose.run(g)
     except REFUSED:
         _kernels.check_pose.compile()
         return check_pose(g).copy()
-    return g.copy()
+    return np.array(g)
 
 
-def inverse_dynamics(
-    robot: Robot, state: tuple[Array, Array, Array, Array], Vd: Array, qdd: Array
-) -> Array:
-    """Forces [F; tau], shape (b + n,), that accelerations need at a checked state."""
+def inverse_dynamics(robot: Robot, state: CheckedState, Vd: Array, qdd: Array) -> Array:
+    """Forces [F; tau] that accelerations require, shape (b + n,), F in {1}.
+
+    Args:
+        robot: the robot.
+        state: the checked state.
+        Vd: rate of the components of V in {1}, shape (b,) [m/s^2, rad/s^2].
+        qdd: joint accelerations, shape (n,) [rad/s^2 or m/s^2].
+    """
     out = np.empty(robot.b + robot.n)
     loads = robot.loads(*state)
     hybrid_kernels.inverse_dynamics.checked(
@@ -69,25 +84,29 @@ def inverse_dynamics(
 
 def hybrid_dynamics(
     robot: Robot,
-    state: tuple[Array, Array, Array, Array],
+    state: CheckedState,
     passive: Array,
     acc: Array,
     force: Array,
 ) -> tuple[Array, Array]:
-    """All accelerations and forces, shape (b + n,), at a checked state.
+    """Accelerations [Vd; qdd] and forces [F; tau], where some of each are known.
 
     Args:
         robot: the robot.
         state: the checked state.
-        passive: 1 for a passive degree of freedom, shape (b + n,).
-        acc: accelerations of the others, shape (b + n,), overwritten.
+        passive: 1 for a passive degree of freedom, whose force is known, and 0 for an active one,
+            whose acceleration is known; shape (b + n,).
+        acc: accelerations of the active ones, shape (b + n,), overwritten.
         force: forces on the passive ones, shape (b + n,), overwritten.
+
+    Returns:
+        All accelerations and all forces, shape (b + n,) each, base part in {1}.
     """
     return robot.hybrid_sweep(*state, passive, acc, force, robot.loads(*state))
 
 
 def cross(a: Array, b: Array) -> Array:
-    """Vector product of 3-vectors; NumPy's takes ten times as long."""
+    """Cross product of two 3-vectors; ten times as fast as NumPy's."""
     ax, ay, az = a.tolist()
     bx, by, bz = b.tolist()
     return np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attitude by which a multicopter holds a place: it leans to where it wants to go.
+"""Tilt of a multicopter that moves it to a place: it leans in the direction of travel.
 
-Its rotors push along one axis of its body, so x and y of :class:`ComputedTorque` have no authority
-of their own; this is the loop around it. None of the papers has it.
+Its rotors push along one body axis only, so :class:`ComputedTorque` cannot control x and y
+directly. This is the outer loop around it; it is not in any of the papers.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.control.gains import not_negative
 from vm_dynamics.errors import ParameterError
@@ -18,34 +18,36 @@ from vm_dynamics.lie.groups import check_pose, rotation_from_z_to
 from vm_dynamics.lie.se3 import Array, exp
 from vm_dynamics.model.robot_model import vector
 
-LEAN, LEAN_RATE = 1.0, 1.6  # [1/s^2], [1/s]: slower than the attitude that has to follow
+# Slower than the attitude control, which has to follow the tilt.
+TILT_STIFFNESS, TILT_DAMPING = 1.0, 1.6  # [1/s^2], [1/s]
 
 
 class TiltGuidance:
     """Pose targets for a base whose thrust is along its z axis.
 
     Attributes:
-        gravity: acceleration of free fall in the world's axes, shape (3,) [m/s^2].
+        gravity: gravitational acceleration in world axes, shape (3,) [m/s^2].
     """
 
     def __init__(
         self,
-        gravity: Any,
+        gravity: ArrayLike,
         *,
-        stiffness: float = LEAN,
-        damping: float = LEAN_RATE,
+        stiffness: float = TILT_STIFFNESS,
+        damping: float = TILT_DAMPING,
         most_tilt: float = 0.3,
     ) -> None:
         """Check the gains.
 
         Args:
-            gravity: acceleration of free fall in the world's axes, shape (3,) [m/s^2].
-            stiffness: acceleration for each metre off the place [1/s^2].
-            damping: acceleration for each metre a second [1/s].
-            most_tilt: largest angle between thrust and the vertical [rad].
+            gravity: gravitational acceleration in world axes, shape (3,) [m/s^2].
+            stiffness: horizontal acceleration per position error [1/s^2].
+            damping: horizontal acceleration per velocity [1/s].
+            most_tilt: largest angle between the thrust and the vertical [rad].
 
         Raises:
-            ParameterError: no gravity, a negative gain, or a tilt that is none.
+            ParameterError: gravity is zero, a gain is negative, or ``most_tilt`` is not between
+                0 and pi/2.
         """
         self.gravity = vector("gravity", gravity, 3)
         self._weight = float(np.linalg.norm(self.gravity))
@@ -57,15 +59,15 @@ class TiltGuidance:
         if not 0.0 < most_tilt < 0.5 * math.pi:
             raise ParameterError(f"most_tilt: got {most_tilt}, expected 0 to pi/2 [rad]")
         self._most = self._weight * math.tan(most_tilt)
-        exp(np.zeros(6))  # compiles what the first target would have to wait for
+        exp(np.zeros(6))  # compiled now, so that the first target need not wait for it
 
-    def target(self, place: Any, g: Any, V: Any) -> Array:
-        """Pose to follow: the place's position, its attitude leant, shape (4, 4).
+    def target(self, place: ArrayLike, g: ArrayLike, V: ArrayLike) -> Array:
+        """Pose to follow in the world, shape (4, 4): the place, tilted towards it.
 
         Args:
-            place: where to be, with the thrust along the vertical, shape (4, 4).
+            place: wanted pose in the world, upright, shape (4, 4).
             g: pose of the base in the world, shape (4, 4).
-            V: its velocity in {1}, shape (6,).
+            V: velocity of the base in {1}, shape (6,) [m/s, rad/s].
         """
         aim, pose = check_pose(place), check_pose(g)
         velocity = pose[:3, :3] @ vector("V", V, 6)[:3]
@@ -82,8 +84,8 @@ class TiltGuidance:
             out[:3, :3] = exp(np.concatenate((np.zeros(3), angle * axis)))[:3, :3] @ aim[:3, :3]
         return out
 
-    def upright(self, g: Any) -> Array:
-        """Pose at the same place and with the same heading, its z axis against gravity, (4, 4).
+    def upright(self, g: ArrayLike) -> Array:
+        """Pose with the same position and heading, but with z against gravity, shape (4, 4).
 
         Args:
             g: pose of the base in the world, shape (4, 4).

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracking of a pose on a displacement group: errors that are vectors, and what they imply.
+"""Tracking of a pose on a displacement group: error vectors and the feedback from them.
 
-With the pose g, the reference g_d and ``h = g^-1 g_d``: the errors are ``e = log h`` and
-``e_V = Ad_h V_d - V``, both in the frame of g, and ``de/dt = dexp^-1(e) e_V``.
+With the pose g, the target g_d and ``h = g^-1 g_d``, the errors are ``e = log h`` and
+``e_V = Ad_h V_d - V``, both in the frame of g. They obey ``de/dt = dexp^-1(e) e_V``.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from numpy.typing import ArrayLike
 
 from vm_dynamics.control.gains import or_zero
 from vm_dynamics.control.state import checked_pose
@@ -16,12 +18,12 @@ from vm_dynamics.lie.se3 import Array
 
 
 class PoseTarget(NamedTuple):
-    """A pose that moves.
+    """A pose to follow, with its velocity and acceleration.
 
     Attributes:
         g: pose in the world, shape (4, 4).
-        V: its body velocity, in its own frame, shape (b,).
-        Vd: rate of the components of V, shape (b,).
+        V: velocity of that pose in its own frame, shape (b,) [m/s, rad/s].
+        Vd: rate of the components of V, shape (b,) [m/s^2, rad/s^2].
     """
 
     g: Array
@@ -30,12 +32,13 @@ class PoseTarget(NamedTuple):
 
 
 class PoseErrors(NamedTuple):
-    """Errors of a pose, in its frame, shape (b,) each.
+    """Errors of a pose against a target, in the frame of the pose, shape (b,) each.
 
     Attributes:
-        pose: e = log(g^-1 g_d).
-        velocity: e_V.
-        feed_forward: the dV/dt that keeps e_V as it is, ``Ad_h dV_d/dt + [e_V, Ad_h V_d]``.
+        pose: e = log(g^-1 g_d) [m, rad].
+        velocity: e_V = Ad_h V_d - V [m/s, rad/s].
+        feed_forward: the dV/dt that keeps e_V constant, ``Ad_h dV_d/dt + [e_V, Ad_h V_d]``
+            [m/s^2, rad/s^2].
     """
 
     pose: Array
@@ -43,20 +46,35 @@ class PoseErrors(NamedTuple):
     feed_forward: Array
 
 
-def pose_target(group: DisplacementGroup, g: Any, V: Any, Vd: Any) -> PoseTarget:
+def pose_target(
+    group: DisplacementGroup, g: ArrayLike, V: ArrayLike | None, Vd: ArrayLike | None
+) -> PoseTarget:
     """Check a target.
 
+    Args:
+        group: the group that the pose must belong to.
+        g: pose in the world, shape (4, 4).
+        V: velocity of that pose in its own frame, shape (b,) [m/s, rad/s]; zero if None.
+        Vd: rate of the components of V, shape (b,) [m/s^2, rad/s^2]; zero if None.
+
     Raises:
-        NotInGroupError: the pose is no displacement of the group.
+        NotInGroupError: the pose is not a displacement of the group.
     """
     pose, b = checked_pose(g), group.dimension
     if b != 6:
-        group.log(pose)  # refuses what is no displacement of the group
+        group.log(pose)  # raises if the pose is not a displacement of the group
     return PoseTarget(pose, or_zero("V", V, b), or_zero("Vd", Vd, b))
 
 
 def pose_errors(group: DisplacementGroup, g: Array, V: Array, target: PoseTarget) -> PoseErrors:
-    """Errors of a pose g, shape (4, 4), that moves with the body velocity V, shape (b,)."""
+    """Errors of a pose against a target.
+
+    Args:
+        group: the group of the pose.
+        g: pose in the world, shape (4, 4).
+        V: velocity of the pose in its own frame, shape (b,) [m/s, rad/s].
+        target: the target.
+    """
     h = se3.inverse(g) @ target.g
     carry = group.adjoint(h)
     wanted = carry @ target.V
@@ -68,16 +86,16 @@ def pose_errors(group: DisplacementGroup, g: Array, V: Array, target: PoseTarget
 def geometric_feedback(
     group: DisplacementGroup, errors: PoseErrors, stiffness: Array, damping: Array
 ) -> Array:
-    """The dV/dt that leads to the target, shape (b,).
+    """The dV/dt that leads to the target, shape (b,) [m/s^2, rad/s^2].
 
     .. math:: dV/dt = feed-forward + D e_V + dexp^-T(e) K e
 
-    Then ``1/2 e_V . e_V + 1/2 e . K e`` falls by ``e_V . D e_V``: convergence from every pose
-    but those half a turn away, where e is not unique.
+    Then ``1/2 e_V . e_V + 1/2 e . K e`` decreases at the rate ``e_V . D e_V``. The pose converges
+    from everywhere except half a turn away, where e is not unique.
 
     Args:
-        group: the group.
-        errors: of the pose.
+        group: the group of the pose.
+        errors: errors of the pose.
         stiffness: K, shape (b,) [1/s^2].
         damping: D, shape (b,) [1/s].
     """

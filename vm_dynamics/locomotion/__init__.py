@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locomotion: curvature maps, gaits, what they do to the base, and how to turn it."""
+"""Locomotion: curvature maps, gaits, how they displace the base, and plans that turn it."""
 
 from vm_dynamics.locomotion.areas import FrameWarning
 from vm_dynamics.locomotion.atlas import AtlasEntry, CurvatureAtlas, curvature_atlas

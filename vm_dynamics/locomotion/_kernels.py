@@ -65,7 +65,7 @@ from vm_dynamics.model.table import (
     ROTATION,
 )
 
-# How the components of a curvature are written, beside {1} itself.
+# Frames {C} in which a curvature is expressed; BASE is {1} itself.
 BASE, CENTROIDAL, CHASSIS, FIXED = 0, 1, 2, 3
 
 # Jacobi's method converges quadratically: six sweeps take any 3 x 3 matrix to rounding.
@@ -140,10 +140,10 @@ def write_body(sums, row):
 
 @jit
 def condensed(model, q, x, y):
-    """The model with all joints at rest that neither x nor y moves, q as long as before.
+    """The model without the joints that neither x nor y moves; q keeps its length.
 
-    Bodies that a joint at rest joins become one. What is left has no runs of bodies, which only
-    other kernels need.
+    Bodies on both sides of such a joint become one. The column RUN_START, which only other
+    kernels use, is not valid in the result.
     """
     nj = int(model[0, N_BODIES])
     carrier = np.zeros(nj + 1, dtype=np.int64)

@@ -2,23 +2,25 @@
 """The corrected body velocity integral: curvature over the area inside a gait, exponentiated.
 
 Implements: [Mishra2022] eqs. (11), (71), steps 1 to 3 of section V-B1, Appendix C2. Where it
-departs: step 3 changes back to {1} with ``g_1c`` at the shape where the gait starts
-(``anchor="start"``), which is right to the third order of its size. What lies around the middle
-of the area is better changed back there, and carried to the start by the motion T of the base on
-the straight way between the two: ``T exp(Ad_1c zeta) T^-1``, right to the fourth.
+departs: step 3 changes from {C} back to {1} with ``g_1c`` at the shape where the gait starts
+(``anchor="start"``), which is accurate to the third order of the gait's size. The default changes
+back at the centroid of the area, and goes from there to the start by the motion T of the base on
+the straight path between the two: ``T exp(Ad_1c zeta) T^-1``, accurate to the fourth order.
 
-In a plane, with ``F`` the integral of a component along r1, Green's theorem makes the area
-integral a path integral, ``int DA dr1 dr2 = oint F dr2``. It counts every region as often as the
-gait goes around it, so a figure of eight or a double turn needs no special care. A gait outside
-any plane bounds no map; the surface is then the fan of lines from its mean to its points.
+In a plane, with ``F`` the integral of a component along r1, Green's theorem turns the area
+integral into a path integral, ``int DA dr1 dr2 = oint F dr2``. It counts every region as often as
+the gait goes around it, so a figure of eight or a double turn needs no special case. A gait that
+does not lie in a plane encloses no area of a map; the surface is then the fan of straight lines
+from the mean of the gait to its points.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import ParameterError, UnknownNameError
 from vm_dynamics.lie.se3 import Array, adjoint, exp, inverse
@@ -38,43 +40,51 @@ from vm_dynamics.robot import Robot
 
 # Gauss-Legendre nodes in a panel, panels between two corners of a gait, nodes across the fan.
 NODES_PER_PANEL, PANELS_PER_PIECE, NODES_ACROSS_FAN = 6, 16, 8
-# A third singular value of the shapes below this, of the first: the gait is plane.
+# A gait is plane if the third singular value of its shapes is below this share of the first.
 PLANE_TOLERANCE = 1e-9
-# A map reaches this much beyond the gait, of its extent: between nodes the gait goes further.
+# A map reaches beyond the nodes of the gait by this share of its extent, because the gait goes
+# further between the nodes.
 MAP_MARGIN = 0.02
-# Steps of order four on the straight way to the middle of a gait, per rad or m.
+# Steps of order four on the straight path to the centroid of a gait, per rad or m.
 STEPS_PER_UNIT = 40
-# Shapes on the straight way at which axes are followed.
+# Shapes on the straight path at which principal axes are followed.
 FOLLOWED_SHAPES = 30
 ANCHORS = ("centroid", "start")
 
 
 class FrameWarning(UserWarning):
-    """A frame whose axes jump inside a map, so that its integral means little."""
+    """The axes of a frame jump inside a map, so that its integral is not reliable."""
 
 
 class _Nodes(NamedTuple):
-    """A gait at the nodes of a quadrature over time."""
+    """Nodes t [s] and weights [s] of a quadrature over the time of a gait, shape (N,) each."""
 
     t: Array
     weights: Array
 
 
 def area_displacement(
-    robot: Robot, gait: Gait, frame: str, *, size: Any, ccf: CurvatureMap | None, anchor: str
+    robot: Robot,
+    gait: Gait,
+    frame: str,
+    *,
+    size: ArrayLike,
+    ccf: CurvatureMap | None,
+    anchor: str,
 ) -> tuple[Array, str, int]:
-    """Pose after a gait by the area integral of the curvature.
+    """Pose of the base after a gait by the area integral of the curvature.
 
     Args:
         robot: the robot.
         gait: the gait.
-        frame: the frame of the map that is made; where its axes jump, the centroidal one is used.
-        size: points of that map along both directions.
-        ccf: a map to integrate instead.
-        anchor: where {C} is changed back to {1}, one of ``ANCHORS``.
+        frame: frame {C} of the map; if its axes jump, the centroidal frame replaces it.
+        size: number of points of the map along each direction, or one number for both.
+        ccf: a map to integrate instead of a new one.
+        anchor: the shape at which {C} is changed back to {1}, one of ``ANCHORS``.
 
     Returns:
-        Pose, shape (4, 4), the frame that was used, the number of points of curvature.
+        Pose in the frame of the base before the gait, shape (4, 4); name of the frame that was
+        used; number of points at which the curvature was computed.
     """
     if anchor not in ANCHORS:
         raise UnknownNameError("anchor", anchor, ANCHORS)
@@ -97,7 +107,10 @@ def area_displacement(
 def _followed_pose(
     robot: Robot, choice: FrameChoice, begin: Array, end: Array, *, whole: bool
 ) -> Array:
-    """Pose g_1c at a shape, its axes followed on the straight way from another if ``whole``."""
+    """Pose g_1c at the shape ``end``, shape (4, 4).
+
+    If ``whole``, the axes of a virtual chassis are followed on the straight path from ``begin``.
+    """
     if not (whole and choice.is_chassis):
         return poses_at(robot, choice, end[None])[0]
     way = begin + np.linspace(0.0, 1.0, FOLLOWED_SHAPES)[:, None] * (end - begin)
@@ -108,7 +121,10 @@ def _followed_pose(
 
 
 def _middle(gait: Gait, plane: GaitPlane | None) -> Array:
-    """Shape at the centroid of the area inside a gait; else the mean of its line, shape (n,)."""
+    """Shape at the centroid of the area inside a gait, shape (n,).
+
+    Without a plane, or with hardly any area, it is the mean along the path.
+    """
     nodes = _nodes(gait)
     q, qd = gait.position(nodes.t), gait.velocity(nodes.t)
     along = nodes.weights * np.linalg.norm(qd, axis=1)
@@ -119,7 +135,7 @@ def _middle(gait: Gait, plane: GaitPlane | None) -> Array:
     x, y = (r - r.mean(axis=0)).T
     dx, dy = (nodes.weights[:, None] * rate).T
     area = x @ dy
-    # a figure of eight has hardly any area, and its centroid is anywhere
+    # the signed area of a figure of eight is nearly zero, and its centroid may be anywhere
     if abs(area) < 0.1 * np.ptp(x) * np.ptp(y):
         return mean
     centroid = np.array([0.5 * x**2 @ dy, -0.5 * y**2 @ dx]) / area + r.mean(axis=0)
@@ -127,7 +143,11 @@ def _middle(gait: Gait, plane: GaitPlane | None) -> Array:
 
 
 def _straight_motion(robot: Robot, start: Array, end: Array) -> Array:
-    """Motion of the base while the joints go straight from one shape to another, (4, 4)."""
+    """Motion of the base while the joints go straight from one shape to another.
+
+    Returns:
+        Pose at the end in the frame of the base at the start, shape (4, 4).
+    """
     way = end - start
     steps = 1 + int(np.ceil(STEPS_PER_UNIT * np.linalg.norm(way)))
     s = np.linspace(0.0, 1.0, 2 * steps + 1)[:, None]
@@ -139,11 +159,15 @@ def _straight_motion(robot: Robot, start: Array, end: Array) -> Array:
 
 
 def _of_gait(
-    robot: Robot, gait: Gait, plane: GaitPlane | None, frame: str, size: Any
+    robot: Robot, gait: Gait, plane: GaitPlane | None, frame: str, size: ArrayLike
 ) -> tuple[Array, FrameChoice, str, int]:
-    """Integral, shape (b,), over a surface made for the gait, in a frame without jumps."""
+    """Integral over a surface inside the gait, in a frame without jumps if there is one.
+
+    Returns:
+        Integral, shape (b,); the frame; its name; number of points on the surface.
+    """
     middle = _middle(gait, plane)
-    # axes nearest to those in the middle, for those nearest to {1} may jump on the way
+    # axes nearest to those in the middle, because those nearest to {1} may jump on the way
     near = robot.frame("virtual_chassis", middle).pose
     centre = middle if plane is None else plane.q_c
     for name in (frame, "centroidal"):
@@ -158,7 +182,7 @@ def _of_gait(
 
 
 def _plane_of(robot: Robot, gait: Gait) -> GaitPlane | None:
-    """The plane that a gait in full shape space lies in, or None."""
+    """The plane in which a gait in full shape space lies, or None."""
     q = gait.position(_nodes(gait).t)
     centre = q.mean(axis=0)
     _, singular, right = np.linalg.svd(q - centre, full_matrices=False)
@@ -168,7 +192,7 @@ def _plane_of(robot: Robot, gait: Gait) -> GaitPlane | None:
 
 
 def _nodes(gait: Gait) -> _Nodes:
-    """Gauss-Legendre nodes between every two corners."""
+    """Gauss-Legendre nodes and weights on all smooth pieces of a gait."""
     x, w = np.polynomial.legendre.leggauss(NODES_PER_PANEL)
     edges = np.concatenate(
         [
@@ -182,7 +206,7 @@ def _nodes(gait: Gait) -> _Nodes:
 
 
 def _in_plane(plane: GaitPlane, gait: Gait, t: Array) -> tuple[Array, Array]:
-    """Coordinates of a gait in a plane and their rates, both (N, 2)."""
+    """Coordinates of a gait in a plane and their rates at times t, shape (N, 2) each."""
     if gait.plane is plane:
         return gait.coordinates(t), gait.velocity(t) @ np.linalg.pinv(plane.basis).T
     back = np.linalg.pinv(plane.basis).T
@@ -192,12 +216,16 @@ def _in_plane(plane: GaitPlane, gait: Gait, t: Array) -> tuple[Array, Array]:
 def _over_plane(
     robot: Robot, gait: Gait, plane: GaitPlane, choice: FrameChoice, size: tuple[int, int]
 ) -> tuple[Array, Array]:
-    """Integral, shape (b,), of a map over the extent of the gait, and the map's frames."""
+    """Integral over a plane area inside the gait, from a map over the gait's extent.
+
+    Returns:
+        Integral, shape (b,), and the frames g_1c of the map, shape (s1, s2, 4, 4).
+    """
     nodes = _nodes(gait)
     r, rate = _in_plane(plane, gait, nodes.t)
     low, high = r.min(axis=0), r.max(axis=0)
     width = high - low
-    if width.min() <= 1e-12 * max(1.0, width.max()):  # a line there and back has no area
+    if width.min() <= 1e-12 * max(1.0, width.max()):  # a line to and fro has no area
         return np.zeros(robot.b), np.tile(np.eye(4), (1, 1, 1, 1))
     r1, r2 = (
         np.linspace(low[i] - MAP_MARGIN * width[i], high[i] + MAP_MARGIN * width[i], size[i])
@@ -218,7 +246,14 @@ def _over_plane(
 def _green(r1: Array, r2: Array, values: Array, r: Array, dr2: Array) -> Array:
     """Minus the area integral of a map inside a path, ``-oint F dr2``, shape (b,).
 
-    F is the cubic spline's integral along r1 at the grid, interpolated by a bicubic spline.
+    F is the integral along r1 of a cubic spline through the map, interpolated by a bicubic spline.
+
+    Args:
+        r1: first coordinates of the grid, shape (s1,).
+        r2: second coordinates of the grid, shape (s2,).
+        values: the map, shape (b, s1, s2).
+        r: points of the path, shape (N, 2).
+        dr2: weighted rates of the second coordinate at these points, shape (N,).
     """
     from scipy.interpolate import RectBivariateSpline, make_interp_spline
 
@@ -232,7 +267,11 @@ def _green(r1: Array, r2: Array, values: Array, r: Array, dr2: Array) -> Array:
 
 
 def _over_fan(robot: Robot, gait: Gait, choice: FrameChoice) -> tuple[Array, Array]:
-    """Integral, shape (b,), over the fan ``q = c + s (gait(t) - c)``, and its frames."""
+    """Integral over the fan ``q = c + s (gait(t) - c)``.
+
+    Returns:
+        Integral, shape (b,), and the frames g_1c at the nodes, shape (S, N, 4, 4).
+    """
     nodes = _nodes(gait)
     q, qd = gait.position(nodes.t), gait.velocity(nodes.t)
     centre = nodes.weights @ q / nodes.weights.sum()
@@ -250,7 +289,7 @@ def _over_fan(robot: Robot, gait: Gait, choice: FrameChoice) -> tuple[Array, Arr
 
 
 def _of_map(robot: Robot, gait: Gait, ccf: CurvatureMap) -> tuple[Array, FrameChoice]:
-    """Integral of a given map, shape (b,), and its frame."""
+    """Integral of a given map inside the gait, shape (b,), and the map's frame."""
     if ccf.is_stack or ccf.plane.joint_names != robot.joint_names:
         raise ParameterError(
             f"ccf: got a {'stack of maps' if ccf.is_stack else 'map'} of {ccf.robot_name!r}, "

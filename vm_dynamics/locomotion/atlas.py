@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.errors import ParameterError, UnknownNameError
 from vm_dynamics.lie.se3 import Array
@@ -21,14 +21,15 @@ from vm_dynamics.robot import Robot
 
 
 class AtlasEntry(NamedTuple):
-    """A pair of joints and what a loop of theirs does to one component of the base.
+    """A pair of joints, and the displacement of the base by a loop in one component.
 
     Attributes:
         first: name of the joint that the loop moves first.
-        second: name of the other.
-        component: such as ``wz``.
-        displacement: [rad or m].
-        share: of the whole displacement of that kind, 1 when nothing else turns (or shifts).
+        second: name of the other joint.
+        component: name of the component, such as ``wz``.
+        displacement: displacement of the base in that component [rad or m].
+        share: its share of the whole rotation (or translation); 1 if the other components of
+            that kind are zero.
     """
 
     first: str
@@ -45,11 +46,11 @@ class CurvatureAtlas:
     Attributes:
         robot_name: name of the robot.
         joint_names: its joints.
-        q: the shape, shape (n,).
-        area: of the loops [rad^2], anticlockwise from the first joint to the second.
-        frame: the frame that displacements are in.
-        components: names of the base's coordinates.
-        rotation: which of them are angular, shape (b,), bool.
+        q: joint positions, shape (n,) [rad or m].
+        area: area of the loops [rad^2], anticlockwise from the first joint to the second.
+        frame: name of the frame in which displacements are expressed.
+        components: names of the components.
+        rotation: which components are rotations, shape (b,), bool.
         matrix: ``-DA(e_i) e_j area``, antisymmetric in i and j, shape (b, n, n) [rad or m].
     """
 
@@ -63,11 +64,12 @@ class CurvatureAtlas:
     matrix: Array
 
     def ranked(self, component: str | None = None, count: int | None = None) -> list[AtlasEntry]:
-        """Pairs of joints, the one that displaces most first.
+        """Pairs of joints, the one with the largest displacement first.
 
         Args:
-            component: such as ``wz``; unless given, all rotations, each pair with its largest.
-            count: how many; all unless given.
+            component: component to rank by, such as ``wz``; if None, the largest rotation of each
+                pair.
+            count: number of pairs; if None, all.
         """
         if component is not None and component not in self.components:
             raise UnknownNameError("component", component, self.components)
@@ -88,7 +90,7 @@ class CurvatureAtlas:
         return entries[:count]
 
     def __str__(self) -> str:
-        """A table for each component, the five best pairs of each."""
+        """The five pairs with the largest displacement in each component."""
         lines = [
             f"{self.robot_name}: displacement of the base by a loop of {self.area:g} rad^2, "
             f"frame {self.frame}"
@@ -105,8 +107,8 @@ class CurvatureAtlas:
                 )
         return "\n".join(lines)
 
-    def table(self) -> list[dict[str, Any]]:
-        """Every pair as a row: the names of its joints and every component [rad or m]."""
+    def table(self) -> list[dict[str, str | float]]:
+        """One row for each pair: the names of its joints and all components [rad or m]."""
         return [
             {
                 "first": self.joint_names[i],
@@ -118,19 +120,19 @@ class CurvatureAtlas:
 
 
 def curvature_atlas(
-    robot: Robot, q: Any = None, area: float = 0.01, *, frame: str = "base"
+    robot: Robot, q: ArrayLike | None = None, area: float = 0.01, *, frame: str = "base"
 ) -> CurvatureAtlas:
-    """What a small loop of every pair of joints does to the base, at a shape.
+    """Displacement of the base by a small loop of every pair of joints, at one shape.
 
     Args:
-        robot: the robot; its base group must turn.
-        q: the shape, shape (n,); zero unless given.
-        area: of the loops [rad^2, or rad m and m^2 with prismatic joints]. Displacements are
-            those of small loops, in proportion to it.
-        frame: the frame of the displacements: ``base``, ``centroidal`` or ``virtual_chassis``.
+        robot: the robot; its base group must have a rotation.
+        q: joint positions, shape (n,) [rad or m]; zero if None.
+        area: area of the loops [rad^2, or rad m and m^2 with prismatic joints]. Displacements are
+            proportional to it, which is accurate for small loops.
+        frame: frame of the displacements: ``base``, ``centroidal`` or ``virtual_chassis``.
 
     Raises:
-        ParameterError: the base cannot turn, the robot has less than two joints, or the area is
+        ParameterError: the base cannot turn, the robot has fewer than two joints, or the area is
             not above zero.
     """
     require_rotation(robot.base_group)

@@ -2,23 +2,23 @@
 """Constraint curvature maps: the curvature of the connection over a plane of shapes.
 
 Implements: [Mishra2022] Algorithm 1 with Theorem 2, eqs. (35), (36), (59), and Property 6. Where
-it departs: step 2 takes ``g_1c`` once. A frame that is held gives the displacement that {1} gives
-(``exp`` commutes with a constant Ad), so the frame is taken at every shape here; the held one is
-``frame="center"``.
+it departs: step 2 computes ``g_1c`` only once. A frame that is fixed over the map gives the same
+displacement as {1} (``exp`` commutes with a constant Ad), so here the frame is computed at every
+shape; the fixed one is ``frame="center"``.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.errors import DimensionError, ParameterError
 from vm_dynamics.lie.se3 import Array
@@ -39,33 +39,34 @@ from vm_dynamics.locomotion.planes import (
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-DEFAULT_EXTENT = np.pi / 2.0  # [rad or m] either way, unless a joint limit is nearer
-MAX_POINTS = 100_000_000  # points
-# A map of more points than this takes long enough for a bar, and for threads to pay.
+DEFAULT_EXTENT = np.pi / 2.0  # [rad or m] in both directions, unless a joint limit is nearer
+MAX_MAP_POINTS = 100_000_000
+# Number of points from which a progress bar, and threads, are worthwhile.
 MIN_POINTS_FOR_BAR = 200_000
 MIN_POINTS_FOR_THREADS = 4_000
-POINTS_PER_TASK = 2_000  # points that a thread takes at a time
-FORMAT = "vm_dynamics curvature map 1"
+POINTS_PER_TASK = 2_000  # that a thread computes at a time
+MAP_FORMAT = "vm_dynamics curvature map 1"
 
 
 @dataclass(frozen=True, eq=False)
 class CurvatureMap:
     """Curvature DA(e_1) e_2 over a grid of a plane of shapes; build one with :func:`ccf_map`.
 
-    A loop in the plane displaces a base without momentum by about ``exp(-zeta)``, zeta the
-    integral of the values over the area that it goes around, anticlockwise counted positive.
+    A loop in the plane displaces a base without momentum by approximately ``exp(-zeta)``. Here
+    zeta is the integral of the values over the area inside the loop, positive if anticlockwise.
 
     Attributes:
         robot_name: name of the robot.
-        plane: the plane; of a stack, the first one.
+        plane: the plane; the first one of a stack.
         r1: coordinates along its first direction, shape (s1,) [rad or m].
-        r2: coordinates along its second, shape (s2,).
-        values: all components, shape (b, s1, s2), or (b, K, s1, s2) of a stack of K planes.
-        components: their names, such as ``vx`` and ``wz``.
-        rotation: which of them are angular, shape (b,), bool.
-        frame: the frame that they are in.
-        outside: where a joint is beyond its position limits, shape (s1, s2) or (K, s1, s2).
-        centers: centres of the planes, shape (K, n), K = 1 unless it is a stack.
+        r2: coordinates along its second direction, shape (s2,) [rad or m].
+        values: all components, shape (b, s1, s2), or (b, K, s1, s2) for a stack of K planes
+            [m/rad^2, 1/rad].
+        components: names of the components, such as ``vx`` and ``wz``.
+        rotation: which components are rotations, shape (b,), bool.
+        frame: name of the frame in which the components are expressed.
+        outside: where a joint is beyond its position limits, shape (s1, s2) or (K, s1, s2), bool.
+        centers: centres of the planes, shape (K, n) [rad or m]; K = 1 without a stack.
     """
 
     robot_name: str
@@ -81,7 +82,7 @@ class CurvatureMap:
 
     @property
     def is_stack(self) -> bool:
-        """Whether it has more than one plane, or was made from a stack of one."""
+        """Whether this is a stack of planes, possibly of one only."""
         return self.values.ndim == 4
 
     def __len__(self) -> int:
@@ -89,7 +90,7 @@ class CurvatureMap:
         return len(self.centers)
 
     def __getitem__(self, k: int) -> CurvatureMap:
-        """Plane k of a stack, as a map of its own."""
+        """Plane k of a stack, as a map without a stack."""
         if not self.is_stack:
             raise ParameterError("map: it is one plane, expected a stack to take one from")
         return replace(
@@ -101,7 +102,7 @@ class CurvatureMap:
         )
 
     def component(self, name: str) -> Array:
-        """The component of a name, shape (s1, s2) or (K, s1, s2)."""
+        """One component by its name, shape (s1, s2) or (K, s1, s2)."""
         if name not in self.components:
             raise ParameterError(
                 f"component: got {name!r}, expected one of {', '.join(self.components)}"
@@ -109,13 +110,13 @@ class CurvatureMap:
         return self.values[self.components.index(name)]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a ``.npz`` file; returns its path, which gets that ending if it has none."""
+        """Write a ``.npz`` file; adds that ending if it is missing, and returns the path."""
         file = Path(path)
         if file.suffix != ".npz":
             file = file.with_name(f"{file.name}.npz")
         np.savez_compressed(
             file,
-            format=FORMAT,
+            format=MAP_FORMAT,
             robot_name=self.robot_name,
             joint_names=np.array(self.plane.joint_names),
             basis=self.plane.basis,
@@ -133,17 +134,17 @@ class CurvatureMap:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> CurvatureMap:
-        """Read what :meth:`save` wrote.
+        """Read a file written by :meth:`save`.
 
         Raises:
-            ParameterError: the file cannot be read or is no such map.
+            ParameterError: the file cannot be read or is not a curvature map.
         """
         try:
             with np.load(path, allow_pickle=False) as file:
                 data = {key: file[key] for key in file.files}
         except (OSError, ValueError) as error:
             raise ParameterError(f"path: cannot read a map from {path}: {error}") from error
-        if str(data.get("format")) != FORMAT:
+        if str(data.get("format")) != MAP_FORMAT:
             raise ParameterError(f"path: {path} is no curvature map of this package")
         plane = GaitPlane(
             tuple(data["joint_names"].tolist()),
@@ -167,12 +168,12 @@ class CurvatureMap:
 
 def ccf_map(
     robot: Robot,
-    joints: Any = None,
-    q_c: Any = None,
+    joints: str | Iterable[str] | None = None,
+    q_c: ArrayLike | None = None,
     *,
-    basis: Any = None,
-    extent: Any = None,
-    size: Any = (30, 30),
+    basis: ArrayLike | None = None,
+    extent: ArrayLike | None = None,
+    size: ArrayLike = (30, 30),
     frame: str = "virtual_chassis",
     threads: int | None = None,
     progress: bool | None = None,
@@ -180,30 +181,31 @@ def ccf_map(
     """Curvature of the connection over a plane of shapes, [Mishra2022] Algorithm 1.
 
     Args:
-        robot: the robot; its base group must turn.
-        joints: names of the two joints that move; with ``basis``, of the joints its rows are for.
-        q_c: centre of the map, where the other joints stay, shape (n,), zero unless given; or
-            the centres of a stack of planes, shape (K, n).
+        robot: the robot; its base group must have a rotation.
+        joints: names of the two joints that move; with ``basis``, of the joints of its rows.
+        q_c: centre of the map, shape (n,) [rad or m], zero if None; the other joints stay there.
+            Or the centres of a stack of planes, shape (K, n).
         basis: two directions of shape space as columns, shape (n, 2), instead of two joints.
-        extent: how far the grid goes from q_c: ``((low, high), (low, high))``, a pair for both
-            directions, or one number for all [rad or m]. Unless given, pi/2 either way or to the
+        extent: extent of the grid from q_c [rad or m]: ``((low, high), (low, high))``, one pair
+            for both directions, or one number for all. If None, pi/2 in both directions or to the
             nearest joint limit.
-        size: points along each direction, or one number for both.
+        size: number of points along each direction, or one number for both.
         frame: ``virtual_chassis`` (centre of mass and principal axes at each shape: the
             minimum-perturbation choice, see docs/locomotion.md), ``centroidal`` (centre of mass,
-            axes of {1}), ``base`` ({1} itself) or ``center`` (the virtual chassis at q_c, held
+            axes of {1}), ``base`` ({1} itself) or ``center`` (the virtual chassis at q_c, fixed
             over the map).
-        threads: how many share the work; one a core unless given.
-        progress: whether to show a bar; if None, on a terminal and for a large grid.
+        threads: number of threads; if None, one per core.
+        progress: whether to show a progress bar; if None, on a terminal and for a large grid.
 
     Returns:
         The map, with all b components.
 
     Raises:
-        ParameterError: a joint named twice, parallel directions, a base that cannot turn.
+        ParameterError: a joint is named twice, the directions are parallel, or the base cannot
+            turn.
 
     Warns:
-        LimitsWarning: the grid reaches beyond joint limits; that region is marked in the map.
+        LimitsWarning: the grid reaches beyond joint limits; ``outside`` marks where.
     """
     require_rotation(robot.base_group)
     centers, is_stack = _centers(robot, q_c)
@@ -226,40 +228,44 @@ def ccf_map(
     )
 
 
-def _centers(robot: Robot, q_c: Any) -> tuple[Array, bool]:
+def _centers(robot: Robot, q_c: ArrayLike | None) -> tuple[Array, bool]:
+    """Centres of the planes, shape (K, n), and whether they are a stack."""
     if q_c is None or np.ndim(q_c) != 2:
         return vector("q_c", np.zeros(robot.n) if q_c is None else q_c, robot.n)[None], False
-    if np.shape(q_c)[1] != robot.n or not len(q_c):
+    if np.shape(q_c)[1] != robot.n or not np.shape(q_c)[0]:
         raise DimensionError(
             f"q_c: got shape {np.shape(q_c)}, expected ({robot.n},), or (K, {robot.n}) of a stack"
         )
-    return np.array([vector("q_c", row, robot.n) for row in q_c]), True
+    return np.array([vector("q_c", row, robot.n) for row in np.asarray(q_c)]), True
 
 
-def _grid(robot: Robot, planes: list[GaitPlane], extent: Any, size: Any) -> tuple[Array, Array]:
-    """Coordinates along both directions."""
+def _grid(
+    robot: Robot, planes: list[GaitPlane], extent: ArrayLike | None, size: ArrayLike
+) -> tuple[Array, Array]:
+    """Coordinates of the grid along both directions, shapes (s1,) and (s2,)."""
     s1, s2 = grid_sizes(size, len(planes))
     ends = _default_extent(robot, planes) if extent is None else _extent(extent)
     return np.linspace(ends[0, 0], ends[0, 1], s1), np.linspace(ends[1, 0], ends[1, 1], s2)
 
 
-def grid_sizes(size: Any, planes: int = 1) -> tuple[int, int]:
-    """Points along both directions, checked."""
+def grid_sizes(size: ArrayLike, planes: int = 1) -> tuple[int, int]:
+    """Check the number of points along both directions, for a number of planes."""
     counts = as_pair("size", size, int)
     try:
         s1, s2 = (int(count) for count in counts)
         exact = (s1, s2) == tuple(counts)
     except (TypeError, ValueError):
         exact = False
-    if not exact or min(s1, s2) < 2 or s1 * s2 * planes > MAX_POINTS:
+    if not exact or min(s1, s2) < 2 or s1 * s2 * planes > MAX_MAP_POINTS:
         raise ParameterError(
             f"size: got {size!r}, expected whole numbers of points from 2 on, at most "
-            f"{MAX_POINTS:.0e} in all"
+            f"{MAX_MAP_POINTS:.0e} in all"
         )
     return s1, s2
 
 
-def _extent(extent: Any) -> Array:
+def _extent(extent: ArrayLike) -> Array:
+    """Check an extent and return low and high of both directions, shape (2, 2) [rad or m]."""
     try:
         given = np.array(extent, dtype=float)
     except (TypeError, ValueError) as error:
@@ -279,23 +285,27 @@ def _extent(extent: Any) -> Array:
 
 
 def _default_extent(robot: Robot, planes: list[GaitPlane]) -> Array:
+    """Low and high of both directions within the joint limits, shape (2, 2) [rad or m]."""
     out = np.array([[-DEFAULT_EXTENT, DEFAULT_EXTENT], [-DEFAULT_EXTENT, DEFAULT_EXTENT]])
     for plane in planes:
         for row, direction in zip(out, plane.basis.T, strict=True):
             low, high = limits_along(robot.lower_limits, robot.upper_limits, plane.q_c, direction)
-            if low < 0.0 < high:  # else the centre is beyond a limit, which the warning tells
+            if low < 0.0 < high:  # otherwise q_c is beyond a limit, and a warning follows
                 row[:] = max(row[0], low), min(row[1], high)
     return out
 
 
 def _outside(robot: Robot, planes: list[GaitPlane], r1: Array, r2: Array) -> NDArray[np.bool_]:
-    """Where joints are beyond their limits, shape (K, s1, s2), row by row to spare memory."""
+    """Where joints are beyond their position limits, shape (K, s1, s2), bool.
+
+    Works row by row to save memory.
+    """
     out = np.zeros((len(planes), r1.size, r2.size), dtype=bool)
     guilty = np.zeros(robot.n, dtype=bool)
     for mask, plane in zip(out, planes, strict=True):
         corners = plane.shape_at([[r1[i], r2[j]] for i in (0, -1) for j in (0, -1)])
         beyond = (corners < robot.lower_limits - 1e-12) | (corners > robot.upper_limits + 1e-12)
-        if not beyond.any():  # the grid is inside the hull of its corners
+        if not beyond.any():  # then no point is, for the corners are the extremes
             continue
         guilty |= beyond.any(axis=0)
         for i, x in enumerate(r1):
@@ -322,7 +332,10 @@ def _fill(
     threads: int | None,
     progress: bool | None,
 ) -> None:
-    """Compute all planes, shape (K, b, s1, s2), in pieces of rows that threads share."""
+    """Compute the maps of all planes into ``out``, shape (K, b, s1, s2).
+
+    Threads share the work in pieces of some rows.
+    """
     points = len(planes) * r1.size * r2.size
     workers = max(1, min(threads or os.cpu_count() or 1, points // MIN_POINTS_FOR_THREADS))
     rows = max(1, POINTS_PER_TASK // r2.size)
@@ -356,12 +369,19 @@ def _share(
     workers: int,
     tick: Callable[[int], Any],
 ) -> None:
-    """Do all tasks, in threads if there are more workers than one."""
+    """Do all tasks, in threads if there is more than one worker.
+
+    Args:
+        work: does a task and returns its number of points.
+        tasks: a task is a plane, its first row and the row after its last.
+        workers: number of threads.
+        tick: is called with the number of points of each task that is done.
+    """
     if workers == 1:
         for task in tasks:
             tick(work(task))
         return
-    _kernels.map_rows.compile()  # before the threads start
+    _kernels.map_rows.compile()  # once, before the threads need it
     with ThreadPoolExecutor(workers) as pool:
         for done in pool.map(work, tasks):
             tick(done)

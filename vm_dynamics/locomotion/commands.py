@@ -8,43 +8,48 @@ import csv
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import DimensionError, ParameterError
 from vm_dynamics.lie.se3 import Array
 
+if TYPE_CHECKING:
+    from vm_dynamics.robot import Robot
+
 RobotFile = Callable[[str], Path]
-UNITS = {"deg": float(np.radians(1.0)), "rad": 1.0}
-FULL_TURN = 6.2832  # [rad], as people write it
-# What is no option though it begins with a dash: a negative number, with its unit.
-NEGATIVE = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?(deg|rad)?$", re.IGNORECASE)
+ANGLE_UNITS = {"deg": float(np.radians(1.0)), "rad": 1.0}
+FULL_TURN = 6.2832  # [rad], rounded up as people write it
+# A negative number with or without a unit, which argparse must not take for an option.
+NEGATIVE_NUMBER = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?(deg|rad)?$", re.IGNORECASE)
 
 
 def add_commands(subparsers: Any, robot_file: RobotFile) -> None:
-    """Add the commands of this room to those of ``vm_dynamics``.
+    """Add the commands of this folder to those of ``vm_dynamics``.
 
     Args:
-        subparsers: what ``ArgumentParser.add_subparsers`` returned.
+        subparsers: result of ``ArgumentParser.add_subparsers``.
         robot_file: function that finds the URDF file of a robot by name or path.
     """
     for add in (_add_ccf, _add_atlas, _add_reorient):
         parser = add(subparsers)
         parser.set_defaults(robot_file=robot_file)
-        parser._negative_number_matcher = NEGATIVE
+        parser._negative_number_matcher = NEGATIVE_NUMBER
 
 
 def _number_and_unit(text: str) -> tuple[str, str]:
+    """Split a text such as ``20deg`` into its number and its unit, which may be empty."""
     word = text.strip().lower()
-    unit = next((unit for unit in UNITS if word.endswith(unit)), "")
+    unit = next((unit for unit in ANGLE_UNITS if word.endswith(unit)), "")
     return word.removesuffix(unit).rstrip(), unit
 
 
 def angle(text: str) -> float:
-    """A number of radians, or of degrees with the ending ``deg``: ``0.5``, ``20deg``."""
+    """Read an angle [rad]: ``0.5`` or ``0.5rad`` in radians, ``20deg`` in degrees."""
     number, unit = _number_and_unit(text)
     try:
         value = float(number)
@@ -52,11 +57,14 @@ def angle(text: str) -> float:
         value = np.nan
     if not np.isfinite(value):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected radians or, as 20deg, degrees")
-    return value * UNITS.get(unit, 1.0)
+    return value * ANGLE_UNITS.get(unit, 1.0)
 
 
 def turn(text: str) -> float:
-    """An angle of a rotation; beyond a full turn only with its unit, for degrees may be meant."""
+    """Read the angle of a rotation [rad].
+
+    More than a full turn needs a unit, because the user may have meant degrees.
+    """
     value = angle(text)
     number, unit = _number_and_unit(text)
     if abs(value) > FULL_TURN and not unit:
@@ -68,6 +76,7 @@ def turn(text: str) -> float:
 
 
 def _robot_arguments(parser: argparse.ArgumentParser, shape: str, what: str) -> None:
+    """Add the arguments for a robot and one of its shapes, the option ``shape``."""
     parser.add_argument("robot", help="path of a URDF file, or the name of a robot of the package")
     parser.add_argument("--base", help="base group: SE3 SE2 SO3 X C SO2 H")
     parser.add_argument(
@@ -166,14 +175,19 @@ def _add_reorient(subparsers: Any) -> argparse.ArgumentParser:
     return parser  # type: ignore[no-any-return]
 
 
-def _load(options: argparse.Namespace) -> Any:
+def _load(options: argparse.Namespace) -> Robot:
     from vm_dynamics.robot import load
 
     return load(options.robot_file(options.robot), base=options.base)
 
 
-def shape_of(robot: Any, words: Sequence[str]) -> Array:
-    """A shape from words: a number for each joint, or ``name=number`` for some."""
+def shape_of(robot: Robot, words: Sequence[str]) -> Array:
+    """Read joint positions, shape (n,) [rad or m], from the words of a command line.
+
+    Args:
+        robot: the robot.
+        words: a number for each joint, or ``name=number`` for some; the others are zero.
+    """
     from vm_dynamics.locomotion.planes import joint_indices
 
     out = np.zeros(robot.n)
@@ -194,7 +208,7 @@ def shape_of(robot: Any, words: Sequence[str]) -> Array:
 
 
 def rpy_matrix(roll: float, pitch: float, yaw: float) -> Array:
-    """Rotation matrix of URDF's angles: about fixed x, then y, then z."""
+    """Rotation matrix, shape (3, 3), of URDF's angles [rad]: about fixed x, then y, then z."""
     (cr, sr), (cp, sp), (cy, sy) = ((np.cos(a), np.sin(a)) for a in (roll, pitch, yaw))
     X = np.array([[1.0, 0.0, 0.0], [0.0, cr, -sr], [0.0, sr, cr]])
     Y = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])
@@ -257,7 +271,8 @@ def _ccf(options: argparse.Namespace) -> int:
     return 0
 
 
-def _extent(numbers: Sequence[float] | None) -> Any:
+def _extent(numbers: Sequence[float] | None) -> ArrayLike | None:
+    """Extent for ``ccf_map`` from the numbers of the option ``--extent``."""
     if numbers is None or len(numbers) == 2:
         return numbers
     if len(numbers) == 1:
@@ -292,7 +307,7 @@ def _atlas(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write_table(rows: list[dict[str, Any]], path: str) -> None:
+def _write_table(rows: Sequence[Mapping[str, str | float]], path: str) -> None:
     try:
         with open(path, "w", newline="", encoding="utf-8") as stream:
             table = csv.DictWriter(stream, list(rows[0]))
@@ -307,7 +322,7 @@ def _reorient(options: argparse.Namespace) -> int:
 
     robot = _load(options)
     start = shape_of(robot, options.start)
-    if not options.start:  # zero, or what is nearest to it within the limits
+    if not options.start:  # the shape nearest to zero within the limits
         start = np.clip(start, robot.lower_limits, robot.upper_limits)
     plan = plan_reorientation(
         robot,

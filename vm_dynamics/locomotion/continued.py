@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Principal axes that go on without jumps from shape to shape.
+"""Principal axes that continue without jumps from shape to shape.
 
-A virtual chassis has its axes in the order and with the signs nearest to {1}, so they change
-places where it has turned by more than an eighth. On a grid the axes of one shape can follow
-those of its neighbour instead. Only around a shape where two principal moments meet there is no
-such choice, and a cut remains.
+The axes of a virtual chassis have the order and the signs that bring them nearest to {1}. So they
+change places when the chassis has turned by more than an eighth of a turn. On a grid the axes of a
+shape can follow those of its neighbour instead. This fails only around a shape where two principal
+moments are equal: there a cut remains, across which the axes jump.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from vm_dynamics.locomotion.fields import frame_poses
 from vm_dynamics.locomotion.planes import FrameChoice
 from vm_dynamics.robot import Robot
 
-# Neighbours whose axes differ by more than this are on two sides of a cut.
-JUMP = np.radians(40.0)
+# Neighbours whose axes differ by more than this angle [rad] are on two sides of a cut.
+JUMP_ANGLE = np.radians(40.0)
+# The 24 rotations that permute the axes and change their signs, shape (24, 3, 3).
 QUARTER_TURNS = np.array(
     [
         turn
@@ -33,14 +34,14 @@ QUARTER_TURNS = np.array(
 
 
 def continued_axes(poses: Array, start: tuple[int, int]) -> Array:
-    """Turns, shape (s1, s2, 3, 3), after which the axes of neighbours are near each other.
+    """Permutations and signs of axes by which those of neighbours continue each other.
 
     Args:
         poses: frames over a grid, shape (s1, s2, 4, 4).
-        start: the point whose axes stay.
+        start: indices of the grid point whose axes stay.
 
     Returns:
-        Signed permutations P; the axes to use are ``R @ P``.
+        Rotations P, shape (s1, s2, 3, 3), out of ``QUARTER_TURNS``; the new axes are ``R @ P``.
     """
     R = poses[..., :3, :3]
     i0, j0 = start
@@ -59,33 +60,45 @@ def continued_axes(poses: Array, start: tuple[int, int]) -> Array:
 
 
 def _following(R: Array, before: Array) -> Array:
-    """Turns P, shape (..., 3, 3), for which ``R P`` is nearest to the axes ``before``."""
+    """Rotations P, shape (..., 3, 3), for which ``R P`` is nearest to the axes ``before``."""
     nearness = np.einsum("...ci,...cj,kij->...k", R, before, QUARTER_TURNS)
     return np.asarray(QUARTER_TURNS[np.argmax(nearness, axis=-1)])
 
 
 def turned_values(values: Array, turns: Array) -> Array:
-    """Components, shape (b, s1, s2), in the axes after the turns; of SE3 and SO3."""
+    """Components of a map in new axes, for the groups SE3 and SO3.
+
+    Args:
+        values: components in the old axes, shape (b, s1, s2).
+        turns: the result of :func:`continued_axes`, shape (s1, s2, 3, 3).
+
+    Returns:
+        Components in the new axes, shape (b, s1, s2).
+    """
     parts = values.reshape(-1, 3, *values.shape[1:])
     return np.einsum("xyij,pixy->pjxy", turns, parts).reshape(values.shape)
 
 
 def jumps(poses: Array) -> bool:
-    """Whether axes of neighbours, of frames (s1, s2, 4, 4), differ by more than ``JUMP``."""
+    """Whether the axes of any neighbours differ by more than ``JUMP_ANGLE``.
+
+    Args:
+        poses: frames over a grid, shape (s1, s2, 4, 4).
+    """
     R = poses[..., :3, :3]
     for a, b in ((R[1:], R[:-1]), (R[:, 1:], R[:, :-1])):
         cosine = (np.einsum("...ij,...ij->...", a, b) - 1.0) / 2.0
-        if cosine.size and cosine.min() < np.cos(JUMP):
+        if cosine.size and cosine.min() < np.cos(JUMP_ANGLE):
             return True
     return False
 
 
 def continued_map(robot: Robot, ccf: CurvatureMap) -> CurvatureMap:
-    """A map in the virtual chassis, its axes followed from the middle of the grid; others as is.
+    """A map in the virtual chassis, with axes that continue from the middle of the grid.
 
     Args:
         robot: the robot of the map.
-        ccf: one plane.
+        ccf: a map of one plane; in another frame it is returned as it is.
     """
     choice = FrameChoice.of(robot, ccf.frame, ccf.plane.q_c)
     if not choice.is_chassis:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from vm_dynamics.errors import DivergedError, ParameterError, UnknownMethodError
 from vm_dynamics.lie.se3 import Array, exp, inverse, log
@@ -23,14 +24,14 @@ from vm_dynamics.robot import Robot
 
 DISPLACEMENT_METHODS = ("integrate", "cbvi", "both")
 
-POSE_ERROR_TOLERANCE = 1e-9  # of a pose [rad, m]
-MIN_STEPS_BETWEEN_CORNERS = 4  # between two corners of a gait
+POSE_ERROR_TOLERANCE = 1e-9  # [rad, m]
+MIN_STEPS_BETWEEN_CORNERS = 4
 MAX_GAIT_STEPS = 1_000_000
 POSE_ROUNDING = 1e-14  # [rad, m]: a smaller difference of two poses is rounding
-# Growth and shrinkage of a step, and what is kept in hand of the tolerance.
+# Factors by which a step may grow or shrink, and the safety factor of the step size.
 MAX_STEP_GROWTH, MIN_STEP_GROWTH, STEP_SAFETY = 4.0, 0.2, 0.9
-# A node on a corner belongs to the side that the step is on.
-ASIDE = 1e-13
+# Share of the duration by which a node is moved off a corner, to the side of its step.
+CORNER_OFFSET = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +39,12 @@ class Displacement:
     """Net motion of the base over a gait, ``g(0)^-1 g(T)``.
 
     Attributes:
-        pose: of the base after the gait in the base before it, shape (4, 4).
+        pose: pose of the base after the gait, in the frame of the base before it, shape (4, 4).
         method: ``integrate`` or ``cbvi``.
-        frame: the frame of the area integral; ``base`` for ``integrate``.
-        error_estimate: of the pose by its steps [rad, m]; NaN for ``cbvi``, which cannot know.
-        steps: steps of the integration, or points of the area integral.
+        frame: frame of the area integral; ``base`` for ``integrate``.
+        error_estimate: estimated error of the pose [rad, m]; NaN for ``cbvi``, which has no
+            estimate.
+        steps: number of integration steps, or of points of the area integral.
     """
 
     pose: Array
@@ -51,8 +53,8 @@ class Displacement:
     error_estimate: float
     steps: int
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """The pose, so that a displacement can be used as one."""
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """The pose, so that NumPy accepts a displacement as a matrix, shape (4, 4)."""
         return np.array(self.pose, dtype=dtype)
 
     @property
@@ -62,12 +64,12 @@ class Displacement:
 
     @property
     def translation(self) -> Array:
-        """Shift of the origin of {1} in the axes before the gait, shape (3,) [m]."""
+        """Translation of the origin of {1}, in the axes before the gait, shape (3,) [m]."""
         return self.pose[:3, 3]
 
     @property
     def twist(self) -> Array:
-        """Logarithm of the pose, [v; w], shape (6,)."""
+        """Logarithm of the pose, [v; w], shape (6,) [m, rad]."""
         return log(self.pose)
 
     @property
@@ -77,7 +79,7 @@ class Displacement:
 
     @property
     def xyz_angles(self) -> Array:
-        """Angles about x, then the new y, then the new z, shape (3,) [rad], as the paper's."""
+        """Angles about x, then the new y, then the new z, shape (3,) [rad], as in the paper."""
         return xyz_angles(self.rotation)
 
 
@@ -88,7 +90,7 @@ class Comparison:
     Attributes:
         exact: by integration.
         approximate: by the area integral.
-        difference: ``log(exact^-1 approximate)``, [v; w], shape (6,).
+        difference: ``log(exact^-1 approximate)``, [v; w], shape (6,) [m, rad].
     """
 
     exact: Displacement
@@ -108,39 +110,41 @@ class Comparison:
 
 def gait_displacement(
     robot: Robot,
-    path: Any,
+    path: Gait | ArrayLike,
     method: str = "integrate",
     *,
-    momentum: Any = None,
+    momentum: ArrayLike | None = None,
     tolerance: float = POSE_ERROR_TOLERANCE,
     frame: str = "virtual_chassis",
-    size: Any = (30, 30),
+    size: ArrayLike = (30, 30),
     ccf: CurvatureMap | None = None,
     anchor: str = "centroid",
 ) -> Any:
     """Displacement of the base by a gait, without forces on the base.
 
     Args:
-        robot: the robot; its gravity is not considered.
-        path: a :class:`Gait`, or the points of a closed polyline in shape space, shape (N, n).
+        robot: the robot; its gravity is ignored.
+        path: a :class:`Gait`, or the points of a closed polyline in shape space, shape (N, n)
+            [rad or m].
         method: ``integrate`` (the exact ``g' = g (M_b^-1 Ad_g^T pi - A q')^`` on the group),
-            ``cbvi`` (area integral of the curvature, exponentiated, changed back to {1}: quick to
-            see, approximate) or ``both``, with their difference.
-        momentum: body momentum in {1} at the beginning, shape (b,), which ``integrate`` carries
-            along; zero unless given. With it the timing of the gait matters.
-        tolerance: of ``integrate``: how far the pose may be off at the end [rad, m].
-        frame: of ``cbvi``: the frame of its map, see :func:`ccf_map`.
-        size: of ``cbvi``: points of its map over the extent of the gait.
-        ccf: of ``cbvi``: a map to integrate instead, of the plane of the gait.
-        anchor: of ``cbvi``: where its frame is changed back to {1}: at the ``centroid`` of the
-            area, right to the fourth order of the gait's size, or at its ``start``, as step 3 of
-            [Mishra2022] has it, right to the third.
+            ``cbvi`` (area integral of the curvature, exponentiated and changed back to {1}; an
+            approximation) or ``both``, with their difference.
+        momentum: momentum of the robot in {1} at the start, shape (b,) [N s, N m s]; zero if
+            None. Only for ``integrate``. With momentum the timing of the gait matters.
+        tolerance: for ``integrate``: largest error of the final pose [rad, m].
+        frame: for ``cbvi``: frame of its map, see :func:`ccf_map`.
+        size: for ``cbvi``: number of points of its map along each direction, or one for both.
+        ccf: for ``cbvi``: a map of the gait's plane to integrate instead of a new one.
+        anchor: for ``cbvi``: the shape at which its frame is changed back to {1}: ``centroid`` of
+            the area, accurate to the fourth order of the gait's size, or ``start`` of the gait,
+            as in step 3 of [Mishra2022], accurate to the third.
 
     Returns:
         A :class:`Displacement`, or for ``both`` a :class:`Comparison`.
 
     Raises:
-        ParameterError: the path is open, leaves the map, or momentum is given to ``cbvi``.
+        ParameterError: the path is open or leaves the map, or momentum is given with a method
+            other than ``integrate``.
     """
     if method not in DISPLACEMENT_METHODS:
         raise UnknownMethodError("method", method, DISPLACEMENT_METHODS)
@@ -160,16 +164,17 @@ def gait_displacement(
     return Comparison(exact, approximate, log(inverse(exact.pose) @ approximate.pose))
 
 
-def base_motion(robot: Robot, path: Any, count: int = 200) -> tuple[Array, Array]:
-    """Poses of a base without momentum while a gait runs, for pictures and previews.
+def base_motion(robot: Robot, path: Gait | ArrayLike, count: int = 200) -> tuple[Array, Array]:
+    """Poses of a base without momentum during a gait, for pictures and previews.
 
     Args:
         robot: the robot.
-        path: a :class:`Gait`, or the points of a closed polyline, shape (N, n).
-        count: number of poses, at equal steps of time, one step of order four between two.
+        path: a :class:`Gait`, or the points of a closed polyline, shape (N, n) [rad or m].
+        count: number of poses, at equal time steps. There is one integration step of order four
+            from each to the next.
 
     Returns:
-        Times, shape (count,) [s], and poses relative to the first, shape (count, 4, 4).
+        Times, shape (count,) [s], and poses in the frame of the first, shape (count, 4, 4).
     """
     if count < 2:
         raise ParameterError(f"count: got {count}, expected at least 2")
@@ -183,7 +188,7 @@ def base_motion(robot: Robot, path: Any, count: int = 200) -> tuple[Array, Array
 
 
 def xyz_angles(rotation: Array) -> Array:
-    """Angles about x, then the new y, then the new z, of a rotation matrix, shape (3,) [rad]."""
+    """Angles of a rotation matrix, (3, 3), about x, the new y, the new z, shape (3,) [rad]."""
     R = rotation
     return np.array(
         [
@@ -194,8 +199,13 @@ def xyz_angles(rotation: Array) -> Array:
     )
 
 
-def _integrate(robot: Robot, gait: Gait, momentum: Any, tolerance: Any) -> Displacement:
-    """Step doubling: every step once whole and once in halves, whose difference is the error."""
+def _integrate(
+    robot: Robot, gait: Gait, momentum: ArrayLike | None, tolerance: float
+) -> Displacement:
+    """Integrate with step doubling: each step is made once whole and once as two halves.
+
+    The difference of the two is the error estimate that controls the step size.
+    """
     pi = np.zeros(robot.b) if momentum is None else vector("momentum", momentum, robot.b)
     if not (np.isfinite(tolerance) and tolerance > 0.0):
         raise ParameterError(f"tolerance: got {tolerance!r}, expected a number above zero")
@@ -229,9 +239,22 @@ def _doubled_step(
     pose: Array,
     momentum: Array,
 ) -> tuple[Array, float]:
-    """Pose after a step, of order five, and the error of the one of order four."""
-    aside = ASIDE * gait.duration
-    times = np.clip(t + h * np.arange(5) / 4.0, smooth[0] + aside, smooth[1] - aside)
+    """Make one step with step doubling.
+
+    Args:
+        robot: the robot.
+        gait: the gait.
+        smooth: start and end of the smooth piece of the gait that the step is on [s].
+        t: time at the start of the step [s].
+        h: length of the step [s].
+        pose: pose at the start of the step, shape (4, 4).
+        momentum: momentum in the frame of the base before the gait, shape (6,) [N s, N m s].
+
+    Returns:
+        Pose after the step, of order five, and the error of the pose of order four [rad, m].
+    """
+    offset = CORNER_OFFSET * gait.duration
+    times = np.clip(t + h * np.arange(5) / 4.0, smooth[0] + offset, smooth[1] - offset)
     q, qd = gait.position(times), gait.velocity(times)
     twists, inverses = path_twists(robot, q, qd, with_inverse=bool(momentum.any()))
     whole, halves = np.empty((2, 4, 4)), np.empty((3, 4, 4))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of curvature maps, atlases and plans, with matplotlib where it is installed."""
+"""Pictures of curvature maps, atlases and plans, with matplotlib (an optional dependency)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from vm_dynamics.locomotion.planes import GaitPlane
 from vm_dynamics.locomotion.reorientation import ReorientationPlan
 from vm_dynamics.robot import Robot
 
-# Blue below zero, red above, white at zero.
-COLOURS = "RdBu_r"
-GAIT = "#111111"
+# Blue for negative values, white for zero, red for positive values.
+COLOUR_MAP = "RdBu_r"
+GAIT_COLOUR = "#111111"
 DPI = 130
-# A component below this, of the largest of all, is not worth a picture [rad or m per rad^2].
-NEGLIGIBLE_SHARE = 1e-9
-MOST_WRITTEN = 10  # joints: more, and numbers in the fields of an atlas are too small to read
+# Translations below this are not drawn [m/rad^2 in a map, m in an atlas].
+NEGLIGIBLE_COMPONENT = 1e-9
+# With more joints, the numbers in the fields of an atlas are too small to read.
+MAX_JOINTS_WITH_NUMBERS = 10
 
 
 def pyplot_for_files() -> Any:
-    """Matplotlib, or an error that says how to get it."""
+    """Import ``matplotlib.pyplot`` for writing files; the error says how to install it."""
     try:
         from matplotlib import pyplot
     except ImportError:
         raise ParameterError(
             "matplotlib is not installed, and pictures need it: pip install 'vm_dynamics[plot]'"
         ) from None
-    pyplot.switch_backend("Agg")  # files only; a terminal without a display will do
+    pyplot.switch_backend("Agg")  # writes files, and needs no display
     return pyplot
 
 
@@ -64,13 +65,13 @@ def draw_map(
     gait: Gait | None = None,
     comparison: Comparison | None = None,
 ) -> Path:
-    """Draw a map: each component as a surface and, below it, from above.
+    """Draw a map: each component as a surface and, below it, as a flat picture from above.
 
     Args:
-        ccf: one plane.
-        path: the picture, ``.png``, ``.svg`` or ``.pdf``.
+        ccf: a map of one plane.
+        path: path of the picture, ``.png``, ``.svg`` or ``.pdf``.
         gait: a gait in the plane, drawn over the map.
-        comparison: what it does to the base, for the title.
+        comparison: displacements of the base by that gait, for the title.
 
     Returns:
         The path of the picture.
@@ -102,13 +103,15 @@ def draw_map(
 
 
 def _blocks(values: Array, rotation: NDArray[np.bool_]) -> dict[bool, list[int]]:
-    """Rows to draw, rotations first; those that are zero everywhere are left out."""
+    """Indices of the components to draw: the rotations (True), then the translations (False).
+
+    The translations are left out if all of them are negligible.
+    """
     out: dict[bool, list[int]] = {}
     for turns in (True, False):
         size = float(abs(values[rotation == turns]).max(initial=0.0))
-        rows = [i for i in np.flatnonzero(rotation == turns).tolist() if size > 0.0]
-        if turns or size > NEGLIGIBLE_SHARE:
-            out[turns] = rows or np.flatnonzero(rotation == turns).tolist()
+        if turns or size > NEGLIGIBLE_COMPONENT:
+            out[turns] = np.flatnonzero(rotation == turns).tolist()
     return out
 
 
@@ -124,7 +127,7 @@ def _draw_component(
 
     norm = TwoSlopeNorm(0.0, -limit, limit)
     (x, y), labels = _axes_of(ccf)
-    image = flat.pcolormesh(x, y, surface.T, cmap=COLOURS, norm=norm, shading="gouraud")
+    image = flat.pcolormesh(x, y, surface.T, cmap=COLOUR_MAP, norm=norm, shading="gouraud")
     if ccf.outside.any():
         marked = np.ma.masked_where(~ccf.outside, np.ones(ccf.outside.shape)).T
         flat.contourf(x, y, marked, levels=[0.5, 1.5], colors="none", hatches=["////"])
@@ -137,7 +140,7 @@ def _draw_component(
         flat.set_aspect("equal", adjustable="box")
     shown = np.ma.masked_where(ccf.outside, surface)
     above.plot_surface(
-        *np.meshgrid(x, y, indexing="ij"), shown, cmap=COLOURS, norm=norm, alpha=0.9,
+        *np.meshgrid(x, y, indexing="ij"), shown, cmap=COLOUR_MAP, norm=norm, alpha=0.9,
         rcount=30, ccount=30, linewidth=0.25, edgecolor="0.45",
     )  # fmt: skip
     above.set_xlabel(labels[0], fontsize=8)
@@ -159,18 +162,18 @@ def _draw_gait(above: Any, flat: Any, ccf: CurvatureMap, surface: Array, gait: G
         (ccf.r1, ccf.r2), surface, bounds_error=False, fill_value=np.nan
     )(r)
     x, y = (shown_coordinates(ccf.plane, k, r[:, k])[0] for k in range(2))
-    above.plot(x, y, height, color=GAIT, linewidth=1.6, zorder=10)
-    flat.plot(x, y, color=GAIT, linewidth=1.6)
-    flat.plot(x[0], y[0], "o", color=GAIT, markersize=5)
+    above.plot(x, y, height, color=GAIT_COLOUR, linewidth=1.6, zorder=10)
+    flat.plot(x, y, color=GAIT_COLOUR, linewidth=1.6)
+    flat.plot(x[0], y[0], "o", color=GAIT_COLOUR, markersize=5)
     k = 20
     flat.annotate(
         "", (x[k + 6], y[k + 6]), (x[k], y[k]),
-        arrowprops={"arrowstyle": "-|>", "color": GAIT, "linewidth": 1.6},
+        arrowprops={"arrowstyle": "-|>", "color": GAIT_COLOUR, "linewidth": 1.6},
     )  # fmt: skip
 
 
 def _axes_of(ccf: CurvatureMap) -> tuple[tuple[Array, Array], list[str]]:
-    """Coordinates in degrees or metres, and labels that say which."""
+    """Coordinates of both axes in degrees or metres, and their labels with the unit."""
     (x, first), (y, second) = (
         shown_coordinates(ccf.plane, k, r) for k, r in enumerate((ccf.r1, ccf.r2))
     )
@@ -178,9 +181,15 @@ def _axes_of(ccf: CurvatureMap) -> tuple[tuple[Array, Array], list[str]]:
 
 
 def shown_coordinates(plane: GaitPlane, k: int, r: Array) -> tuple[Array, str]:
-    """Coordinates along direction k as a reader wants them, and their label.
+    """Coordinates to show along direction k, and the label of their axis.
 
-    Of a single joint, its own angle; of several, the way from the centre.
+    For a single joint they are the joint's positions, for several joints the distance from the
+    centre; in degrees or metres.
+
+    Args:
+        plane: the plane.
+        k: 0 or 1, the direction.
+        r: coordinates in the plane along that direction [rad or m].
     """
     direction, unit = plane.basis[:, k], plane.units[k]
     moved = np.flatnonzero(direction)
@@ -211,11 +220,14 @@ def _map_title(ccf: CurvatureMap, comparison: Comparison | None) -> str:
 
 
 def draw_atlas(atlas: CurvatureAtlas, path: str | os.PathLike[str]) -> Path:
-    """Draw an atlas: for each component, what a loop of every pair of joints gives.
+    """Draw an atlas: for each component, the displacements by all pairs of joints.
 
     Args:
         atlas: the atlas.
-        path: the picture.
+        path: path of the picture.
+
+    Returns:
+        The path of the picture.
     """
     pyplot = pyplot_for_files()
     blocks = _blocks(atlas.matrix, atlas.rotation)
@@ -239,7 +251,7 @@ def draw_atlas(atlas: CurvatureAtlas, path: str | os.PathLike[str]) -> Path:
         for axis in row[len(rows) :]:
             axis.set_axis_off()
         for axis, k, matrix in zip(row, rows, values, strict=False):
-            image = axis.imshow(matrix, cmap=COLOURS, vmin=-limit, vmax=limit)
+            image = axis.imshow(matrix, cmap=COLOUR_MAP, vmin=-limit, vmax=limit)
             axis.set_title(atlas.components[k])
             axis.set_xticks(range(n), atlas.joint_names, rotation=60, ha="right", fontsize=8)
             axis.set_yticks(range(n), atlas.joint_names, fontsize=8)
@@ -250,7 +262,7 @@ def draw_atlas(atlas: CurvatureAtlas, path: str | os.PathLike[str]) -> Path:
 
 
 def _write_numbers(axis: Any, matrix: Array, limit: float) -> None:
-    if len(matrix) > MOST_WRITTEN:
+    if len(matrix) > MAX_JOINTS_WITH_NUMBERS:
         return
     for (i, j), value in np.ndenumerate(matrix):
         if i != j and abs(value) >= 0.005 * limit:
@@ -265,12 +277,15 @@ def _write_numbers(axis: Any, matrix: Array, limit: float) -> None:
 
 
 def draw_plan(robot: Robot, plan: ReorientationPlan, path: str | os.PathLike[str]) -> Path:
-    """Draw a plan: joint positions, joint velocities and the base's angles over time.
+    """Draw a plan: joint positions, joint velocities and angles of the base over time.
 
     Args:
-        robot: the robot that it was made for.
+        robot: the robot of the plan.
         plan: the plan.
-        path: the picture.
+        path: path of the picture.
+
+    Returns:
+        The path of the picture.
     """
     if plan.path is None:
         raise ParameterError("plan: nothing moves, so there is nothing to draw")

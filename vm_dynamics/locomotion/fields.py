@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curvature and base velocity at many shapes: by the kernels, or one by one in a fluid.
+"""Curvature and base velocity at many shapes: by kernels, or one shape at a time in a fluid.
 
 Implements: [Mishra2022] Theorem 2 and Property 6 on a batch of shapes, eq. (9).
 """
@@ -17,12 +17,12 @@ from vm_dynamics.robot import Robot
 def curvature_at(
     robot: Robot, choice: FrameChoice, q: Array, *, x: Array, y: Array
 ) -> tuple[Array, Array]:
-    """Curvature DA(x_i) y_i of two directions at every shape.
+    """Curvature DA(x_i) y_i of two directions at every shape q_i.
 
     Args:
         robot: the robot.
-        choice: the frame that the components are in.
-        q: shapes, shape (N, n).
+        choice: frame {C} in which the components are expressed.
+        q: shapes, shape (N, n) [rad or m].
         x: first directions, shape (N, n).
         y: second directions, shape (N, n).
 
@@ -34,7 +34,7 @@ def curvature_at(
     _kernels.curvature_along.checked(
         robot.packed, choice.shift, choice.code, choice.given, *arrays, out, poses
     )
-    if robot.fluid is not None:  # the poses are right; the curvature lacks the added mass
+    if robot.fluid is not None:  # the kernel's curvature lacks the added mass
         for row, pose, *point in zip(out, poses, q, x, y, strict=True):
             to_frame = robot.base_group.adjoint(inverse(pose))
             row[:] = to_frame @ _of_directions(robot, *point)
@@ -42,6 +42,7 @@ def curvature_at(
 
 
 def _of_directions(robot: Robot, q: Array, x: Array, y: Array) -> Array:
+    """Curvature DA(x) y at one shape in {1}, shape (b,)."""
     return np.einsum("bij,i,j->b", robot.curvature(q), x, y)
 
 
@@ -55,7 +56,17 @@ def map_rows(
     rows: tuple[int, int],
     out: Array,
 ) -> None:
-    """Some rows of a map over a plane, into ``out``, shape (b, s1, s2)."""
+    """Compute some rows of a map over a plane.
+
+    Args:
+        robot: the robot.
+        plane: the plane.
+        choice: frame {C} in which the components are expressed.
+        r1: first coordinates of the grid, shape (s1,) [rad or m].
+        r2: second coordinates of the grid, shape (s2,) [rad or m].
+        rows: first row, and the row after the last.
+        out: the map, shape (b, s1, s2), whose rows are written.
+    """
     basis = np.ascontiguousarray(plane.basis.T)
     if robot.fluid is None:
         _kernels.map_rows.checked(
@@ -80,14 +91,14 @@ def map_rows(
 def frame_poses(
     robot: Robot, plane: GaitPlane, choice: FrameChoice, r1: Array, r2: Array
 ) -> Array:
-    """Frames over a grid of a plane, shape (s1, s2, 4, 4)."""
+    """Poses g_1c of a frame over the grid of a plane, shape (s1, s2, 4, 4)."""
     q = plane.shape_at(np.stack(np.meshgrid(r1, r2, indexing="ij"), axis=-1))
     poses = poses_at(robot, choice, q.reshape(-1, robot.n))
     return poses.reshape(r1.size, r2.size, 4, 4)
 
 
 def poses_at(robot: Robot, choice: FrameChoice, q: Array) -> Array:
-    """Poses g_1c of a frame at shapes, shape (N, n); shape (N, 4, 4)."""
+    """Poses g_1c of a frame, shape (N, 4, 4), at shapes q, shape (N, n)."""
     out, poses = np.empty((len(q), robot.b)), np.empty((len(q), 4, 4))
     shapes, still = np.ascontiguousarray(q), np.zeros((len(q), robot.n))
     _kernels.curvature_along.checked(
@@ -99,16 +110,17 @@ def poses_at(robot: Robot, choice: FrameChoice, q: Array) -> Array:
 def path_twists(
     robot: Robot, q: Array, qd: Array, *, with_inverse: bool = False
 ) -> tuple[Array, Array]:
-    """Twists of a base without momentum along a path, and how momentum adds to them.
+    """Twists in {1} of a base without momentum along a path, and their change per momentum.
 
     Args:
         robot: the robot.
-        q: shapes, shape (N, n).
-        qd: their velocities, shape (N, n).
-        with_inverse: whether the second result is wanted.
+        q: joint positions, shape (N, n) [rad or m].
+        qd: joint velocities, shape (N, n) [rad/s or m/s].
+        with_inverse: whether to compute the second result.
 
     Returns:
-        ``-iota A qd``, shape (N, 6), and ``iota M_b^-1 iota^T``, shape (N, 6, 6) or (0, 6, 6).
+        ``-iota A qd``, shape (N, 6) [m/s, rad/s], and ``iota M_b^-1 iota^T``, shape (N, 6, 6), or
+        (0, 6, 6) if it is not computed.
     """
     count = len(q)
     twists, inverses = np.empty((count, 6)), np.empty((count if with_inverse else 0, 6, 6))

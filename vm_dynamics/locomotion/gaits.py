@@ -6,27 +6,34 @@ Implements: the gaits of [Mishra2022] section V-B; closed means ``q(0) = q(durat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.locomotion.planes import GaitPlane, as_pair
 
-# Ends of a gait may differ by what rounding and a file with ten digits leave.
+# Relative difference of the two ends of a gait, from rounding or a file with ten digits.
 CLOSURE_TOLERANCE = 1e-8
-# Step of the differences that stand in for a velocity that was not given, of the duration: eight
-# digits of it.
+# Step of the finite differences that replace a missing velocity, as a share of the duration. They
+# are accurate to about eight digits.
 VELOCITY_DIFFERENCE = 1e-5
 
 Curve = Callable[[Array], Array]
 
 
 class GaitSamples(NamedTuple):
-    """A gait at many times: t (N,) [s], q (N, n) and qd (N, n)."""
+    """A gait at many times.
+
+    Attributes:
+        t: times, shape (N,) [s].
+        q: joint positions, shape (N, n) [rad or m].
+        qd: joint velocities, shape (N, n) [rad/s or m/s].
+    """
 
     t: Array
     q: Array
@@ -35,14 +42,14 @@ class GaitSamples(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Gait:
-    """A closed path in shape space; build one with the methods below.
+    """A closed path in shape space; build one with the static methods.
 
-    Calls take a time or an array of them; beyond its duration a gait goes on periodically.
+    Methods accept one time or an array of times. After its duration a gait repeats periodically.
 
     Attributes:
-        duration: of one turn [s].
-        plane: the plane that it moves in, or None in full shape space.
-        breaks: times between which it is smooth, from 0 to the duration.
+        duration: time of one turn [s].
+        plane: the plane in which it moves, or None for full shape space.
+        breaks: times between which it is smooth, from 0 to the duration [s].
     """
 
     duration: float
@@ -53,29 +60,29 @@ class Gait:
 
     # -- what it is -----------------------------------------------------------------------------
 
-    def position(self, t: Any) -> Array:
-        """Shapes q, shape (..., n) [rad or m], at times t."""
+    def position(self, t: ArrayLike) -> Array:
+        """Joint positions q at times t [s], shape (..., n) [rad or m]."""
         points = self.coordinates(t)
         return points if self.plane is None else self.plane.shape_at(points)
 
-    def velocity(self, t: Any) -> Array:
-        """Joint velocities, shape (..., n), at times t."""
+    def velocity(self, t: ArrayLike) -> Array:
+        """Joint velocities at times t [s], shape (..., n) [rad/s or m/s]."""
         rates = self._call(self._rate, t)
         return rates if self.plane is None else rates @ self.plane.basis.T
 
-    def coordinates(self, t: Any) -> Array:
-        """Coordinates r in the plane, shape (..., 2); in full shape space, the shapes."""
+    def coordinates(self, t: ArrayLike) -> Array:
+        """Coordinates r in the plane at times t [s], shape (..., 2); without a plane, q."""
         return self._call(self._at, t)
 
     def sample(self, count: int = 200) -> GaitSamples:
-        """The gait at equal steps of time, both ends included."""
+        """Sample the gait at equal time steps, both ends included."""
         if count < 2:
             raise ParameterError(f"count: got {count}, expected at least 2")
         t = np.linspace(0.0, self.duration, count)
         return GaitSamples(t, self.position(t), self.velocity(t))
 
     def repeated(self, times: int) -> Gait:
-        """The same turn so many times, one after the other."""
+        """A gait that makes this one several times in a row."""
         if times < 1:
             raise ParameterError(f"times: got {times}, expected at least 1")
         T = self.duration
@@ -89,7 +96,7 @@ class Gait:
         )
 
     def reversed(self) -> Gait:
-        """The same path the other way round."""
+        """The same path in the opposite direction."""
         return Gait(
             self.duration,
             self.plane,
@@ -98,7 +105,8 @@ class Gait:
             lambda t: -self._rate(self.duration - t),
         )
 
-    def _call(self, curve: Curve, t: Any) -> Array:
+    def _call(self, curve: Curve, t: ArrayLike) -> Array:
+        """Values of a curve at times of any shape, continued periodically."""
         times = np.asarray(t, dtype=float)
         flat = np.ravel(times)
         wrapped = np.where(flat == self.duration, self.duration, flat % self.duration)
@@ -110,7 +118,7 @@ class Gait:
     def circle(
         plane: GaitPlane,
         radius: float,
-        center: Any = (0.0, 0.0),
+        center: ArrayLike = (0.0, 0.0),
         *,
         start: float = 0.0,
         clockwise: bool = False,
@@ -120,11 +128,11 @@ class Gait:
 
         Args:
             plane: the plane.
-            radius: in its coordinates [rad or m].
-            center: of the circle, shape (2,).
+            radius: radius in the plane's coordinates [rad or m].
+            center: centre in the plane's coordinates, shape (2,) [rad or m].
             start: angle of the first point from the plane's first direction [rad].
             clockwise: whether it turns from the second direction to the first.
-            duration: [s].
+            duration: time of one turn [s].
         """
         return Gait.ellipse(
             plane, (radius, radius), center, start=start, clockwise=clockwise, duration=duration
@@ -133,8 +141,8 @@ class Gait:
     @staticmethod
     def ellipse(
         plane: GaitPlane,
-        semi_axes: Any,
-        center: Any = (0.0, 0.0),
+        semi_axes: ArrayLike,
+        center: ArrayLike = (0.0, 0.0),
         *,
         tilt: float = 0.0,
         start: float = 0.0,
@@ -145,12 +153,12 @@ class Gait:
 
         Args:
             plane: the plane.
-            semi_axes: shape (2,) [rad or m].
-            center: shape (2,).
+            semi_axes: lengths of the semi-axes, shape (2,) [rad or m].
+            center: centre in the plane's coordinates, shape (2,) [rad or m].
             tilt: angle of the first semi-axis from the plane's first direction [rad].
             start: phase of the first point [rad].
             clockwise: whether it turns from the second direction to the first.
-            duration: [s].
+            duration: time of one turn [s].
         """
         a, b = as_pair("semi_axes", semi_axes, float)
         turn = np.array([[np.cos(tilt), -np.sin(tilt)], [np.sin(tilt), np.cos(tilt)]])
@@ -164,20 +172,20 @@ class Gait:
     @staticmethod
     def rectangle(
         plane: GaitPlane,
-        sides: Any,
-        center: Any = (0.0, 0.0),
+        sides: ArrayLike,
+        center: ArrayLike = (0.0, 0.0),
         *,
         clockwise: bool = False,
         duration: float = 1.0,
     ) -> Gait:
-        """Rectangle in a plane, from its corner of least coordinates, at constant speed.
+        """Rectangle in a plane at constant speed, from the corner with the least coordinates.
 
         Args:
             plane: the plane.
             sides: lengths along its two directions, shape (2,) [rad or m].
-            center: shape (2,).
-            clockwise: whether it goes along the second direction first.
-            duration: [s].
+            center: centre in the plane's coordinates, shape (2,) [rad or m].
+            clockwise: whether it moves along the second direction first.
+            duration: time of one turn [s].
         """
         w, h = (0.5 * side for side in as_pair("sides", sides, float))
         corners = np.array([[-w, -h], [w, -h], [w, h], [-w, h], [-w, -h]])
@@ -188,9 +196,9 @@ class Gait:
 
     @staticmethod
     def fourier(
-        cosines: Any,
-        sines: Any,
-        mean: Any = None,
+        cosines: ArrayLike,
+        sines: ArrayLike,
+        mean: ArrayLike | None = None,
         *,
         plane: GaitPlane | None = None,
         duration: float = 1.0,
@@ -198,11 +206,12 @@ class Gait:
         """Fourier series ``mean + sum_m cosines[m] cos((m+1) p) + sines[m] sin((m+1) p)``.
 
         Args:
-            cosines: coefficients, shape (M, 2) in a plane or (M, n) in full shape space.
-            sines: the same.
-            mean: shape (2,) or (n,); zero unless given.
-            plane: the plane, or None in full shape space.
-            duration: [s]; p goes from 0 to 2 pi in it.
+            cosines: coefficients [rad or m], shape (M, 2) in a plane or (M, n) in full shape
+                space.
+            sines: coefficients, with the shape of ``cosines``.
+            mean: constant part, shape (2,) or (n,) [rad or m]; zero if None.
+            plane: the plane, or None for full shape space.
+            duration: time of one turn [s], in which the phase p goes from 0 to 2 pi.
         """
         width = 2 if plane is not None else np.shape(cosines)[-1] if np.ndim(cosines) == 2 else 0
         a = _array("cosines", cosines, (None, width))
@@ -222,13 +231,16 @@ class Gait:
         return Gait(T, plane, (0.0, T), at, rate)
 
     @staticmethod
-    def polyline(points: Any, *, plane: GaitPlane | None = None, duration: float = 1.0) -> Gait:
+    def polyline(
+        points: ArrayLike, *, plane: GaitPlane | None = None, duration: float = 1.0
+    ) -> Gait:
         """Straight lines through points, at constant speed.
 
         Args:
-            points: shape (N, 2) in a plane or (N, n) in full shape space; the last is the first.
-            plane: the plane, or None in full shape space.
-            duration: [s].
+            points: the points [rad or m], shape (N, 2) in a plane or (N, n) in full shape space;
+                the last equals the first.
+            plane: the plane, or None for full shape space.
+            duration: time of one turn [s].
 
         Raises:
             ParameterError: the path is open, or does not move.
@@ -258,21 +270,22 @@ class Gait:
 
     @staticmethod
     def function(
-        position: Callable[[float], Any],
+        position: Callable[[float], ArrayLike],
         duration: float,
         *,
-        velocity: Callable[[float], Any] | None = None,
+        velocity: Callable[[float], ArrayLike] | None = None,
         plane: GaitPlane | None = None,
-        breaks: Any = (),
+        breaks: Iterable[float] = (),
     ) -> Gait:
-        """Any closed path.
+        """Any closed path, given by a function.
 
         Args:
-            position: function of the time [s] that returns r, shape (2,), or q, shape (n,).
-            duration: [s].
-            velocity: its derivative; by central differences unless given.
-            plane: the plane, or None in full shape space.
-            breaks: times at which its velocity jumps [s].
+            position: function of the time [s] that returns r, shape (2,), in a plane, or q, shape
+                (n,), in full shape space [rad or m].
+            duration: time of one turn [s].
+            velocity: derivative of ``position``; if None, from central differences.
+            plane: the plane, or None for full shape space.
+            breaks: times at which the velocity jumps [s].
 
         Raises:
             ParameterError: the path is open.
@@ -280,7 +293,7 @@ class Gait:
         T = _duration(duration)
         width = 2 if plane is not None else np.size(position(0.0))
 
-        def rows(f: Callable[[float], Any], t: Array) -> Array:
+        def rows(f: Callable[[float], ArrayLike], t: Array) -> Array:
             return np.array([_array("path", f(float(x)), (width,)) for x in t]).reshape(-1, width)
 
         _require_closed(*rows(position, np.array([0.0, T])))
@@ -289,7 +302,7 @@ class Gait:
 
         def differences(t: Array) -> Array:
             k = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, len(edges) - 2)
-            middle = np.clip(t, edges[k] + h, edges[k + 1] - h)  # not across a corner
+            middle = np.clip(t, edges[k] + h, edges[k + 1] - h)  # stays on one side of a corner
             before, here, after = (rows(position, middle + d) for d in (-h, 0.0, h))
             bend = (after - 2.0 * here + before) * ((t - middle) / h**2)[:, None]
             return np.asarray((after - before) / (2.0 * h) + bend)
@@ -298,8 +311,8 @@ class Gait:
         return Gait(T, plane, tuple(edges.tolist()), lambda t: rows(position, t), rate)
 
 
-def as_gait(path: Any, n: int) -> Gait:
-    """A gait as it is, or the closed polyline through the rows of an array, shape (N, n)."""
+def as_gait(path: Gait | ArrayLike, n: int) -> Gait:
+    """Check a gait of n joints, or make one from the points of a closed polyline, (N, n)."""
     if isinstance(path, Gait):
         width = path.position(0.0).shape[-1]
         if width != n:
@@ -318,7 +331,8 @@ def _require_closed(first: Array, last: Array) -> None:
         )
 
 
-def _duration(duration: Any) -> float:
+def _duration(duration: float) -> float:
+    """Check that a duration is finite and above zero [s]."""
     try:
         T = float(duration)
     except (TypeError, ValueError):
@@ -328,8 +342,8 @@ def _duration(duration: Any) -> float:
     return T
 
 
-def _array(name: str, value: Any, shape: tuple[int | None, ...]) -> Array:
-    """Float array of a shape, None for any length from one on."""
+def _array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
+    """Check an array of a shape, in which None stands for any length of at least one."""
     expected = "(" + ", ".join("N" if k is None else str(k) for k in shape) + ")"
     try:
         out = np.array(value, dtype=float)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planes of shape space that gaits move in, and how a map over one is written.
+"""Planes of shape space in which gaits move, and the frames of maps over them.
 
 Implements: [Mishra2022] eq. (59), ``q = q_c + Psi r``, and the frames {C} of section V-B.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.dynamics.frames import centroidal_frame
 from vm_dynamics.errors import (
@@ -30,14 +30,14 @@ from vm_dynamics.robot import Robot
 # The virtual chassis comes first: it is the minimum-perturbation choice and the default.
 MAP_FRAMES = ("virtual_chassis", "centroidal", "base", "center")
 
-# Two directions closer to parallel than this span no plane that a map could be drawn over.
+# Two unit directions span no plane if the smaller singular value of their matrix is below this.
 PARALLEL_TOLERANCE = 1e-6
-# A row of the inclusion below this does not turn the base.
+# A base group turns about an axis if the singular value of its rotations is above this.
 TURNING_TOLERANCE = 1e-12
 
 
 class LimitsWarning(UserWarning):
-    """Something reaches beyond the position limits of the joints."""
+    """A map or path reaches beyond the position limits of the joints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,11 @@ class GaitPlane:
     Build one with :meth:`of`.
 
     Attributes:
-        joint_names: the robot's joints, the order of q.
+        joint_names: the robot's joints, in the order of q.
         q_c: centre of the plane, where r = 0, shape (n,) [rad or m].
         basis: its two directions as columns, shape (n, 2).
-        units: of r along both: ``rad``, ``m``, or ``-`` where a direction mixes the two.
+        units: units of r along both directions: ``rad``, ``m``, or ``-`` for a direction that
+            moves both kinds of joints.
     """
 
     joint_names: tuple[str, ...]
@@ -59,18 +60,25 @@ class GaitPlane:
     units: tuple[str, str] = ("rad", "rad")
 
     @staticmethod
-    def of(robot: Robot, joints: Any = None, q_c: Any = None, *, basis: Any = None) -> GaitPlane:
+    def of(
+        robot: Robot,
+        joints: str | Iterable[str] | None = None,
+        q_c: ArrayLike | None = None,
+        *,
+        basis: ArrayLike | None = None,
+    ) -> GaitPlane:
         """Plane of two joints, or of any two directions of shape space.
 
         Args:
             robot: the robot.
-            joints: names of the two joints; with ``basis``, of the joints its rows are for.
-            q_c: centre of the plane, shape (n,); zero unless given.
-            basis: two directions as columns, shape (n, 2), or a row for each of ``joints``.
+            joints: names of the two joints; with ``basis``, of the joints of its rows.
+            q_c: centre of the plane, shape (n,) [rad or m]; zero if None.
+            basis: two directions as columns, shape (n, 2), or one row for each of ``joints``.
 
         Raises:
             UnknownJointError: the robot has no such joint.
-            ParameterError: a joint named twice, a basis of rank one, neither of both.
+            ParameterError: a joint is named twice, the directions are parallel, or both
+                ``joints`` and ``basis`` are None.
         """
         centre = vector("q_c", np.zeros(robot.n) if q_c is None else q_c, robot.n)
         if basis is None and joints is None:
@@ -89,13 +97,13 @@ class GaitPlane:
         first, second = (_unit(robot, direction) for direction in Psi.T)
         return GaitPlane(robot.joint_names, centre, Psi, (first, second))
 
-    def shape_at(self, r: Any) -> Array:
-        """Shapes q, shape (..., n), of coordinates r, shape (..., 2)."""
+    def shape_at(self, r: ArrayLike) -> Array:
+        """Joint positions q, shape (..., n) [rad or m], at coordinates r, shape (..., 2)."""
         return self.q_c + np.asarray(r, dtype=float) @ self.basis.T
 
     @property
     def axis_names(self) -> tuple[str, str]:
-        """The two directions in words: a joint, or a sum of joints with their factors."""
+        """Names of the two directions: a joint, or a sum of joints with factors."""
         first, second = (self._direction(column) for column in self.basis.T)
         return first, second
 
@@ -116,8 +124,8 @@ def _unit(robot: Robot, direction: Array) -> str:
     return "m" if slides.all() else "rad"
 
 
-def joint_indices(robot: Robot, joints: Any) -> list[int]:
-    """Indices in q of joints by name, each named once."""
+def joint_indices(robot: Robot, joints: str | Iterable[str]) -> list[int]:
+    """Indices in q of joints by their names; no name may come twice."""
     names = [joints] if isinstance(joints, str) else list(joints)
     for name in names:
         if name not in robot.joint_names:
@@ -129,7 +137,8 @@ def joint_indices(robot: Robot, joints: Any) -> list[int]:
     return [robot.joint_names.index(name) for name in names]
 
 
-def _directions(basis: Any, rows: int) -> Array:
+def _directions(basis: ArrayLike, rows: int) -> Array:
+    """Check two directions in the columns of a matrix, shape (rows, 2)."""
     try:
         out = np.array(basis, dtype=float)
     except (TypeError, ValueError) as error:
@@ -149,7 +158,7 @@ def _directions(basis: Any, rows: int) -> Array:
 
 @lru_cache
 def require_rotation(group: DisplacementGroup) -> Array:
-    """Orthonormal axes that the base group turns about, shape (3, number), or an error."""
+    """Orthonormal axes about which a base group turns, shape (3, k); without any, an error."""
     left, singular, _ = np.linalg.svd(group.iota[3:], full_matrices=False)
     axes = left[:, singular > TURNING_TOLERANCE]
     if not axes.size:
@@ -162,7 +171,10 @@ def require_rotation(group: DisplacementGroup) -> Array:
 
 @lru_cache
 def component_names(group: DisplacementGroup) -> tuple[str, ...]:
-    """Names of the group's coordinates: ``vx`` to ``wz``, or ``1`` to ``b`` if it is turned."""
+    """Names of a group's coordinates.
+
+    A coordinate along an axis of {1} is named ``vx`` to ``wz``, any other by its number: ``v2``.
+    """
     names = ("vx", "vy", "vz", "wx", "wy", "wz")
     out = []
     for i, column in enumerate(group.iota.T):
@@ -175,18 +187,19 @@ def component_names(group: DisplacementGroup) -> tuple[str, ...]:
 
 
 def is_rotation(group: DisplacementGroup) -> NDArray[np.bool_]:
-    """Which of the group's coordinates are angular, shape (b,), bool."""
+    """Which coordinates of a group are rotations, shape (b,), bool."""
     return np.asarray((group.iota[3:] != 0.0).any(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class FrameChoice:
-    """A frame {C} as the kernels take it.
+    """A frame {C}, in the form that the kernels use.
 
     Attributes:
-        code: which.
+        code: which frame: ``BASE``, ``CENTROIDAL``, ``CHASSIS`` or ``FIXED`` of the kernels.
         shift: projection on the translations of the base group, shape (3, 3).
-        given: the pose if it is held, or the axes that a chassis is to be near to, (4, 4).
+        given: pose g_1c of a fixed frame, or a pose whose axes those of a virtual chassis shall
+            be nearest to, shape (4, 4).
     """
 
     code: int
@@ -195,21 +208,24 @@ class FrameChoice:
 
     @property
     def is_chassis(self) -> bool:
-        """Whether it has the principal axes of every shape."""
+        """Whether it is the virtual chassis, with principal axes at every shape."""
         return self.code == _kernels.CHASSIS
 
     def near(self, axes: Array) -> FrameChoice:
-        """The same with its axes nearest to those of a pose, shape (4, 4)."""
+        """A virtual chassis with its axes nearest to those of a pose, shape (4, 4).
+
+        Other frames stay the same.
+        """
         return replace(self, given=np.ascontiguousarray(axes)) if self.is_chassis else self
 
     @staticmethod
     def of(robot: Robot, frame: str, q_c: Array) -> FrameChoice:
-        """Frame by name.
+        """Frame by its name.
 
         Args:
             robot: the robot.
             frame: one of ``MAP_FRAMES``.
-            q_c: where a held frame is taken, shape (n,).
+            q_c: shape at which the fixed frame is computed, shape (n,) [rad or m].
         """
         if frame not in MAP_FRAMES:
             raise UnknownNameError("frame", frame, MAP_FRAMES)
@@ -226,35 +242,54 @@ class FrameChoice:
 
 @lru_cache
 def _motions(group: DisplacementGroup) -> tuple[Array, bool]:
-    """Projection on the translations of a group, (3, 3), and whether it turns about all axes."""
+    """Projection on a group's translations, shape (3, 3); whether it turns about all axes."""
     unit, nothing = np.array([1.0, *np.zeros(9)]), np.zeros(10)
     shift = np.empty((3, 3))
-    for i in range(3):  # where a centre of mass at e_i would put the centroidal frame
+    for i in range(3):  # origin of the centroidal frame for a centre of mass at e_i
         unit[1:4] = np.eye(3)[i]
         shift[:, i] = centroidal_frame(group, unit, nothing).pose[:3, 3]
     return shift, bool(np.linalg.matrix_rank(group.iota[3:]) == 3)
 
 
 def limits_along(lower: Array, upper: Array, q_c: Array, direction: Array) -> tuple[float, float]:
-    """How far r may go from q_c along a direction within position limits, (low, high)."""
+    """Least and greatest r for which ``q_c + r direction`` is within position limits.
+
+    Args:
+        lower: lower limits, shape (n,) [rad or m].
+        upper: upper limits, shape (n,) [rad or m].
+        q_c: joint positions at r = 0, shape (n,) [rad or m].
+        direction: the direction, shape (n,).
+    """
     moved = direction != 0.0
     ends = np.array([(lower - q_c)[moved], (upper - q_c)[moved]]) / direction[moved]
     return float(ends.min(axis=0).max()), float(ends.max(axis=0).min())
 
 
 def beyond_limits(robot: Robot, shapes: Array, slack: float = 1e-12) -> NDArray[np.bool_]:
-    """Which shapes, (..., n), have a joint beyond its position limits, shape (...)."""
+    """Which shapes have a joint beyond its position limits, shape (...), bool.
+
+    Args:
+        robot: the robot.
+        shapes: joint positions, shape (..., n) [rad or m].
+        slack: a joint may be this much beyond its limits [rad or m].
+    """
     below, above = robot.lower_limits - slack, robot.upper_limits + slack
     return np.asarray(((shapes < below) | (shapes > above)).any(axis=-1))
 
 
-def names_of(joints: Array, robot: Robot) -> str:
-    """Names of the joints where a mask, (n,), holds."""
+def names_of(joints: Iterable[bool], robot: Robot) -> str:
+    """Names of the joints where a mask, shape (n,), is true."""
     return ", ".join(name for name, hit in zip(robot.joint_names, joints, strict=True) if hit)
 
 
 def as_pair(name: str, value: Any, kind: type) -> Sequence[Any]:
-    """A value for both axes, or one for each."""
+    """Check two values, or double a single one.
+
+    Args:
+        name: name of the argument, for error messages.
+        value: one value for both axes, or one for each.
+        kind: type of the values, for error messages.
+    """
     pair = (value, value) if np.ndim(value) == 0 else tuple(value)
     if len(pair) != 2:
         raise DimensionError(f"{name}: got {value!r}, expected one {kind.__name__} or two")

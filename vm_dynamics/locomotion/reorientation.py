@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan closed motions of the joints that turn a free base, without any force on it.
+"""Plan closed joint motions that turn a free base without any force on it.
 
-Implements: the inverse of [Mishra2022] section V-B; none of the papers has it. It starts from the
-curvature, as :func:`curvature_atlas` shows it, and refines with the exact eq. (69).
+Implements: the inverse of [Mishra2022] section V-B, which is not in any of the papers. It starts
+from the curvature, as :func:`curvature_atlas` shows it, and refines with the exact eq. (69).
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.errors import DimensionError, NotInGroupError, ParameterError
 from vm_dynamics.lie.groups import check_pose
@@ -27,27 +27,29 @@ from vm_dynamics.locomotion.planes import require_rotation
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-ROTATION_TOLERANCE = np.radians(0.5)
-# The search ends when it is this much better than asked, for the check is exact.
+ROTATION_TOLERANCE = np.radians(0.5)  # [rad]
+# The search ends at this share of the tolerance, because its integration is less exact than that
+# of the final check.
 SEARCH_TOLERANCE_SHARE = 0.1
-MOST_LOOPS = 50
-# Part of a loop that starting takes in time, and stopping too.
-RAMP = 0.5
-# Velocities stay below their limits by this factor, between samples too.
+MAX_LOOPS = 50
+# Time of the acceleration at the start, and of the deceleration at the end, as a share of the time
+# of one loop.
+RAMP_SHARE = 0.5
+# Share of the velocity limits that is used; the rest is for what lies between samples.
 VELOCITY_LIMIT_SHARE = 0.995
-NO_ROTATION = 1e-9  # [rad]: no rotation at all
+MIN_ROTATION = 1e-9  # [rad]: less is no rotation
 MIN_LOOP_TIME = 1e-3  # [s]: a loop that takes less does not move
-NEAR_LIMIT = 0.02  # [rad or m]
+NEAR_LIMIT_DISTANCE = 0.02  # [rad or m]: a loop this near to a limit counts as bounded by it
 
 
 class Assumed(NamedTuple):
-    """What joints are taken to do where their limits do not say, or say what no arm does.
+    """Limits that are assumed for joints whose own are missing or unrealistic.
 
     Attributes:
-        unit: of their positions.
-        reach: either way of q0, of a joint without position limits.
-        speed: of a joint without a velocity limit, for a second.
-        fastest: a velocity limit above it is taken as this one, for a second.
+        unit: unit of the joint positions.
+        reach: largest distance from q0 of a joint without position limits [rad or m].
+        speed: velocity limit of a joint without one [rad/s or m/s].
+        fastest: a higher velocity limit is replaced by this one [rad/s or m/s].
     """
 
     unit: str
@@ -56,8 +58,8 @@ class Assumed(NamedTuple):
     fastest: float
 
 
-TURNING = Assumed("rad", np.pi, 1.0, 2.0 * np.pi)
-SLIDING = Assumed("m", 0.5, 0.1, 1.0)
+ASSUMED_REVOLUTE = Assumed("rad", np.pi, 1.0, 2.0 * np.pi)
+ASSUMED_PRISMATIC = Assumed("m", 0.5, 0.1, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +69,17 @@ class ReorientationPlan:
     Attributes:
         joint_names: the robot's joints.
         path: the path, at rest at both ends: ``plan.path.position(t)``, ``.velocity(t)``,
-            ``.sample(count)``. None if there is nothing to move.
-        duration: [s].
-        loops: how many times it goes around.
-        wanted: the wanted rotation, shape (3, 3).
-        rotation: the rotation that it gives, by ``integrate``, shape (3, 3).
-        displacement: the whole motion of the base, shape (4, 4).
+            ``.sample(count)``. None if nothing moves.
+        duration: duration of the path [s].
+        loops: number of loops.
+        wanted: wanted rotation matrix, shape (3, 3).
+        rotation: rotation matrix that the path gives, by ``integrate``, shape (3, 3).
+        displacement: pose of the base after the path, in the frame of the base before it, shape
+            (4, 4).
         error: angle between the two rotations [rad].
         reached: whether the error is within the tolerance.
-        reason: why it is not reached, or how it is.
-        notes: what was assumed in place of limits that are missing or that no arm has.
+        reason: how the rotation is reached, or why it is not.
+        notes: assumptions in place of missing or unrealistic limits.
     """
 
     joint_names: tuple[str, ...]
@@ -92,11 +95,14 @@ class ReorientationPlan:
     notes: tuple[str, ...]
 
     def save_csv(self, path: str | os.PathLike[str], rate: float = 100.0) -> Path:
-        """Write times, positions and velocities as a table.
+        """Write times, joint positions and joint velocities as a table.
 
         Args:
-            path: the file.
-            rate: rows a second [Hz]; the last row is at the end.
+            path: path of the file.
+            rate: approximate number of rows per second [Hz]; both ends of the path have a row.
+
+        Returns:
+            The path of the file.
         """
         if not (np.isfinite(rate) and rate > 0.0):
             raise ParameterError(f"rate: got {rate!r}, expected a number above zero [Hz]")
@@ -115,31 +121,33 @@ class ReorientationPlan:
 
 def plan_reorientation(
     robot: Robot,
-    q0: Any,
-    rotation: Any,
+    q0: ArrayLike,
+    rotation: ArrayLike,
     *,
-    limits: Any = None,
+    limits: Sequence[ArrayLike] | None = None,
     tolerance: float = ROTATION_TOLERANCE,
-    max_loops: int = MOST_LOOPS,
+    max_loops: int = MAX_LOOPS,
 ) -> ReorientationPlan:
-    """A closed joint path that turns the free base by a rotation, at zero momentum.
+    """Plan a closed joint path that turns the free base by a rotation, at zero momentum.
 
     Args:
-        robot: the robot; its base group must turn.
-        q0: where the joints start and end, shape (n,).
-        rotation: wanted orientation of the base after the motion in the base before it: a
-            rotation matrix, shape (3, 3), or a rotation vector, shape (3,) [rad].
-        limits: position and velocity limits, a :class:`JointLimits` or three of numbers or
-            arrays; the robot's own unless given. What :data:`TURNING` and :data:`SLIDING` say
-            takes the place of limits that are missing or that no arm has, with a note.
-        tolerance: angle that the base may be off [rad].
-        max_loops: how often the joints may go around.
+        robot: the robot; its base group must have a rotation.
+        q0: joint positions at start and end, shape (n,) [rad or m].
+        rotation: wanted orientation of the base after the motion, in the frame of the base before
+            it: a rotation matrix, shape (3, 3), or a rotation vector, shape (3,) [rad].
+        limits: a :class:`JointLimits`, or lower, upper and velocity limits, each one number or
+            shape (n,); the robot's own if None. :data:`ASSUMED_REVOLUTE` and
+            :data:`ASSUMED_PRISMATIC` replace limits that are missing or unrealistic; the plan's
+            notes say so.
+        tolerance: largest angle between the reached and the wanted orientation [rad].
+        max_loops: largest number of loops.
 
     Returns:
-        The plan; ``plan.reached`` says whether it does what was asked, ``plan.reason`` why not.
+        The plan; ``plan.reached`` says whether it reaches the rotation, ``plan.reason`` why not.
 
     Raises:
-        ParameterError: the base cannot turn, or not about that axis; q0 is beyond the limits.
+        ParameterError: the base cannot turn at all, or not about that axis, or q0 is beyond the
+            limits.
     """
     axes = require_rotation(robot.base_group)
     start = vector("q0", q0, robot.n)
@@ -149,7 +157,7 @@ def plan_reorientation(
     if max_loops < 1:
         raise ParameterError(f"max_loops: got {max_loops}, expected at least 1")
     bounds, notes = _limits(robot, start, limits)
-    if np.linalg.norm(wanted) < NO_ROTATION:
+    if np.linalg.norm(wanted) < MIN_ROTATION:
         return _plan(robot, None, 0, bounds, wanted, tolerance, "nothing to turn", notes)
     search = LoopSearch(robot, start, bounds)
     loops, best = _search(search, wanted, tolerance, max_loops)
@@ -170,10 +178,14 @@ def plan_reorientation(
 def _search(
     search: LoopSearch, wanted: Array, tolerance: float, max_loops: int
 ) -> tuple[int, Attempt | None]:
-    """Number of loops and the loop; the fewest that reach it, or the nearest that was found.
+    """Find the smallest number of equal loops that reach the wanted rotation.
 
-    Loops add up: k of them turn by ``wanted`` when each turns by ``wanted / k``, exactly, for
+    If each of k loops turns by ``wanted / k``, together they turn by exactly ``wanted``, because
     all have the same axis.
+
+    Returns:
+        Number of loops and the loop. If none reaches the rotation, those with the smallest error;
+        None if there is no loop at all.
     """
     angle = float(np.linalg.norm(wanted))
     best: tuple[float, int, Attempt] | None = None
@@ -181,7 +193,7 @@ def _search(
     while True:
         goal = wanted / loops
         guesses = search.guesses(goal)
-        if best is not None:  # the one that was nearest leads on, few others are worth their time
+        if best is not None:  # start from the best one so far, and from two new guesses
             guesses = [best[2].coefficients, *guesses[:2]]
         found = [search.refine(guess, goal) for guess in guesses]
         if not found:
@@ -200,7 +212,7 @@ def _search(
 
 
 def _slowness(loop: Loop, limits: JointLimits) -> float:
-    """Time of one loop at the velocity limits [s]."""
+    """Shortest time of one loop within the velocity limits [s]."""
     speed = abs(loop.slope(np.linspace(0.0, 1.0, 400))).max(axis=0)
     moving = speed > 0.0
     return float((speed[moving] / limits.velocity[moving]).max(initial=0.0))
@@ -216,7 +228,18 @@ def _plan(
     reason: str,
     notes: tuple[str, ...],
 ) -> ReorientationPlan:
-    """The loop with its timing, checked by exact integration."""
+    """Make a plan from a loop: add its timing, and check it by exact integration.
+
+    Args:
+        robot: the robot.
+        loop: the loop; None for a plan that does not move.
+        loops: number of loops.
+        limits: finite limits of the joints.
+        wanted: wanted rotation vector, shape (3,) [rad].
+        tolerance: largest error of the rotation [rad].
+        reason: the plan's reason.
+        notes: the plan's notes.
+    """
     path = None if loop is None else _timed(loop, loops, limits)
     pose = np.eye(4) if path is None else gait_displacement(robot, path, tolerance=1e-7).pose
     target = exp(np.concatenate((np.zeros(3), wanted)))
@@ -237,16 +260,16 @@ def _plan(
 
 
 def _timed(loop: Loop, loops: int, limits: JointLimits) -> Gait:
-    """The loops in time: at rest at both ends, in between as fast as the slowest joint may.
+    """Loops with their timing: at rest at both ends, in between as fast as the limits allow.
 
-    The phase goes at a constant rate, which it takes on and gives up as ``x^2 (3 - 2 x)``.
+    The phase has a constant rate, which rises from zero and falls to zero as ``x^2 (3 - 2 x)``.
     """
     rate = VELOCITY_LIMIT_SHARE / _slowness(loop, limits)
-    ramp = RAMP / rate
+    ramp = RAMP_SHARE / rate
     T = loops / rate + ramp
 
     def phase(t: Array) -> tuple[Array, Array]:
-        left = np.minimum(t, T - t)  # the end is the beginning backwards
+        left = np.minimum(t, T - t)  # the end mirrors the beginning
         x = np.clip(left / ramp, 0.0, 1.0)
         gone = rate * (ramp * x**3 * (1.0 - 0.5 * x) + np.maximum(left - ramp, 0.0))
         return np.where(t <= 0.5 * T, gone, loops - gone), rate * x**2 * (3.0 - 2.0 * x)
@@ -259,8 +282,14 @@ def _timed(loop: Loop, loops: int, limits: JointLimits) -> Gait:
     return Gait(T, None, breaks, lambda t: loop.position(phase(t)[0]), velocity)
 
 
-def _wanted(robot: Robot, rotation: Any, axes: Array) -> Array:
-    """The wanted rotation vector, shape (3,)."""
+def _wanted(robot: Robot, rotation: ArrayLike, axes: Array) -> Array:
+    """Check the wanted rotation and return its rotation vector, shape (3,) [rad].
+
+    Args:
+        robot: the robot.
+        rotation: rotation matrix, shape (3, 3), or rotation vector, shape (3,) [rad].
+        axes: orthonormal axes about which the base can turn, shape (3, k).
+    """
     try:
         given = np.array(rotation, dtype=float)
     except (TypeError, ValueError) as error:
@@ -289,8 +318,10 @@ def _wanted(robot: Robot, rotation: Any, axes: Array) -> Array:
     return wanted
 
 
-def _limits(robot: Robot, q0: Array, limits: Any) -> tuple[JointLimits, tuple[str, ...]]:
-    """Finite limits, and what had to be assumed for them."""
+def _limits(
+    robot: Robot, q0: Array, limits: Sequence[ArrayLike] | None
+) -> tuple[JointLimits, tuple[str, ...]]:
+    """Finite limits of all joints, and notes about those that were assumed."""
     given = limits
     if given is None:
         given = robot.lower_limits, robot.upper_limits, robot.velocity_limits
@@ -315,8 +346,8 @@ def _limits(robot: Robot, q0: Array, limits: Any) -> tuple[JointLimits, tuple[st
         )
     bounds = JointLimits(lower, upper, speed)
     notes = [
-        *_assume(robot, q0, bounds, ~robot.prismatic, TURNING),
-        *_assume(robot, q0, bounds, robot.prismatic, SLIDING),
+        *_assume(robot, q0, bounds, ~robot.prismatic, ASSUMED_REVOLUTE),
+        *_assume(robot, q0, bounds, robot.prismatic, ASSUMED_PRISMATIC),
     ]
     return bounds, tuple(notes)
 
@@ -324,7 +355,15 @@ def _limits(robot: Robot, q0: Array, limits: Any) -> tuple[JointLimits, tuple[st
 def _assume(
     robot: Robot, q0: Array, bounds: JointLimits, which: NDArray[np.bool_], assumed: Assumed
 ) -> Iterator[str]:
-    """Put what is assumed of some joints in place of missing and absurd limits; says so."""
+    """Replace missing and unrealistic limits in ``bounds``; yields a note for each kind.
+
+    Args:
+        robot: the robot.
+        q0: joint positions at the start, shape (n,) [rad or m].
+        bounds: the limits, changed in place.
+        which: the joints to look at, shape (n,), bool.
+        assumed: the limits to assume for them.
+    """
     lower, upper, speed = bounds
     unit = assumed.unit
 
@@ -335,7 +374,7 @@ def _assume(
     lower[open_below] = (q0 - assumed.reach)[open_below]
     upper[open_above] = (q0 + assumed.reach)[open_above]
     if (open_below | open_above).any():
-        reach = "half a turn" if assumed is TURNING else f"{assumed.reach:g} {unit}"
+        reach = "half a turn" if assumed is ASSUMED_REVOLUTE else f"{assumed.reach:g} {unit}"
         yield f"{names(open_below | open_above)}: no position limits; within {reach} of q0"
     missing = which & np.isinf(speed)
     absurd = which & ~missing & (speed > assumed.fastest)
@@ -352,7 +391,7 @@ def _assume(
 def _why_not(
     robot: Robot, plan: ReorientationPlan, loop: Loop, limits: JointLimits, max_loops: int
 ) -> str:
-    """What was reached, and what kept the plan from more."""
+    """Say what the plan reaches, and why it does not reach more."""
     wanted = log(_pose(plan.wanted))[3:]
     turned = log(_pose(plan.rotation))[3:]
     axis = wanted / np.linalg.norm(wanted)
@@ -361,7 +400,7 @@ def _why_not(
     tight = [
         name
         for name, a, b in zip(robot.joint_names, low, high, strict=True)
-        if min(a, b) < NEAR_LIMIT
+        if min(a, b) < NEAR_LIMIT_DISTANCE
     ]
     said = (
         f"{_loops(plan.loops)} turn the base by {np.degrees(turned @ axis):.2f} of the wanted "
@@ -380,6 +419,7 @@ def _loops(number: int) -> str:
 
 
 def _pose(rotation: Array) -> Array:
+    """Pose with a rotation, shape (3, 3), and no translation, shape (4, 4)."""
     out = np.eye(4)
     out[:3, :3] = rotation
     return out

@@ -21,7 +21,7 @@ from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from vm_dynamics.control import Controller, ControlState, Efforts, JointReference
-from vm_dynamics.control.controller import TARGETS, heard_by
+from vm_dynamics.control.controller import TARGET_KEYWORDS, heard_by
 from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
@@ -330,7 +330,7 @@ class CompensatorNode(RobotNode):
             return
         # of a controller that fades out: the next one may have nothing of the kind
         if self.controller is not None and target in self.controller.targets:
-            self.controller.set_target(**{TARGETS[target][0]: aim})
+            self.controller.set_target(**{TARGET_KEYWORDS[target][0]: aim})
             self._aims[target] = _Aim(aim, message.header.frame_id)
 
     def _refuse_frame(self, frame: str) -> None:
@@ -411,7 +411,7 @@ class CompensatorNode(RobotNode):
         """What has no target stays where it is."""
         controller.hold(state)
         for target, aim in self._aims.items():
-            controller.set_target(**{TARGETS[target][0]: aim.pose})
+            controller.set_target(**{TARGET_KEYWORDS[target][0]: aim.pose})
         self._held = True
 
     def _missing(self, sample: JointSample) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vm_dynamics.control.imported import FORM, is_import_path
+from vm_dynamics.control.imported import IMPORT_PATH_FORM, is_import_path
 from vm_dynamics.control.reaction_mode import BASE_WEIGHT
 from vm_dynamics.errors import ParameterError, UnknownJointError
 from vm_dynamics.lie.se3 import Array
@@ -29,7 +29,7 @@ class CompensatorParameters(RobotParameters):
         "momentum",
         "which controller, or a class of your own by its import path",
         choices=tuple(BUILDERS),
-        others=(FORM, is_import_path),
+        others=(IMPORT_PATH_FORM, is_import_path),
     )
     controller_settings: tuple[str, ...] = parameter(
         (),

@@ -23,7 +23,7 @@ from vm_dynamics.control import (
     free_inertias,
     soft_stiffness,
 )
-from vm_dynamics.control.computed_torque import AXES, base_gains, pushes_sideways
+from vm_dynamics.control.computed_torque import GAIN_AXES, base_gains, pushes_sideways
 from vm_dynamics.control.controller import rehearse
 from vm_dynamics.control.gains import gains
 from vm_dynamics.control.imported import imported_controller
@@ -46,7 +46,7 @@ def computed_torque(robot: Robot, p: Any) -> ComputedTorque:
     if not p.propulsion:
         raise ParameterError("parameter propulsion: computed_torque needs a YAML file")
     propulsion = Propulsion.load(robot, p.propulsion)
-    names = (*AXES, *robot.joint_names)
+    names = (*GAIN_AXES, *robot.joint_names)
     K, D = _feedback(p, names, np.ones(len(names)), base_gains(propulsion))
     leans = p.lean and not pushes_sideways(propulsion) and robot.gravity.any()
     return ComputedTorque(
