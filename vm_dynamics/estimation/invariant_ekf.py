@@ -461,8 +461,9 @@ class InvariantEkf(Observer):
         return 1.0 if newest is None else math.sqrt(newest[0].memory.watch.factor)
 
     def _doubts(self, estimate: Estimate) -> str:
-        belief = estimate.memory
-        found = [belief.watch.doubts] if belief.watch.doubts else []
+        belief, found = estimate.memory, []
+        if doubts := belief.watch.doubts:
+            found.append(doubts)
         if belief.misses >= SUSPECT_MISSES:
             found.append(f"the last {belief.misses} poses were rejected")
         if belief.readings_missed >= SUSPECT_MISSES:
