@@ -6,7 +6,6 @@ import signal
 import numpy as np
 import pytest
 from cases import load, text
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import (
     PoseStamped,
     PoseWithCovarianceStamped,
@@ -323,17 +322,3 @@ def test_a_killed_observer_starts_again_and_finds_the_truth(graph, truth):
     odom = setup.wait(499)
     assert abs(twist_vector(odom.twist.twist) - truth.motion.V[499]).max() < 5e-3
     assert setup.process.stop() == 0
-
-
-def test_a_model_that_is_wrong_is_told_in_the_diagnostics(graph, truth):
-    setup = Bench(graph, truth, parameters={"gravity": [0.0, 0.0, -0.5]})  # there is none
-    setup.play(0, 800, every=20)
-
-    def is_told():
-        level, message, values = graph.diagnostics[setup.process.full_name]
-        return level == DiagnosticStatus.WARN and message.startswith("inconsistent: ")
-
-    graph.until(is_told, "a warning")
-    values = graph.values(setup.process)
-    assert values["estimate"] == "inconsistent" and float(values["disturbance factor"]) > 1.0
-    assert float(values["nis windowed"]) > 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Covariance of the left-invariant filter: its error state and its motion.
+"""Covariance of the left-invariant filter: its error state, its motion, its correction.
 
 The error state is [eps; zeta; bias; external]. With hats for the estimate, ``g = g^ exp(eps)``,
 and the momentum m with moments about the centre of mass is ``m = diag(R, R)^T m^ + zeta``, R the
@@ -18,6 +18,7 @@ A step is a flow without forces between two halves of their push.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,6 @@ from vm_dynamics.estimation import _kernels
 from vm_dynamics.estimation.estimate import NO_WRENCH, Estimate
 from vm_dynamics.estimation.motion import Motion
 from vm_dynamics.estimation.shape import Shape, Shapes
-from vm_dynamics.estimation.watch import Watch
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array, hat3
 from vm_dynamics.robot import Robot
@@ -45,12 +45,10 @@ class Belief(NamedTuple):
         xi: iota A qd then, see :class:`Shape`.
         lift: the same.
         misses: poses rejected since the last one that was used.
-        readings_missed: the same of gyroscope readings and velocities.
         wide: how often the estimate began anew without success.
         bias: of the gyroscope, shape (3,) [rad/s].
         external: estimated wrench, shape (b,) [N, N m].
         trim: what a gyroscope says of the twist beyond the joints' noise, shape (b,), or None.
-        watch: how well corrections agree with the covariance.
     """
 
     P: Array
@@ -60,18 +58,16 @@ class Belief(NamedTuple):
     xi: Array
     lift: Array
     misses: int
-    readings_missed: int
     wide: int
     bias: Array
     external: Array
     trim: Array | None
-    watch: Watch
 
     @classmethod
-    def empty(cls, bias: Array, external: Array, wide: int, watch: Watch) -> Belief:
+    def empty(cls, bias: Array, external: Array, wide: int) -> Belief:
         """One whose covariance is yet to come."""
         none = np.empty(0)
-        return cls(none, 0.0, none, none, none, none, 0, 0, wide, bias, external, None, watch)
+        return cls(none, 0.0, none, none, none, none, 0, wide, bias, external, None)
 
 
 class Covariance:
@@ -186,7 +182,7 @@ class Covariance:
             shape.point,
             shape.A,
             self._joint_noise,
-            belief.watch.factor * self._disturbance,
+            self._disturbance,
             self._walks,
             estimate.spacing,
             dt,
@@ -265,3 +261,47 @@ def is_possible(P: Array) -> bool:
     """Whether a matrix can be a covariance by its diagonal."""
     diagonal = P.diagonal()
     return bool(diagonal.min() > 0.0 and diagonal.max() <= _kernels.HUGE_VARIANCE)
+
+
+# -- correction -----------------------------------------------------------------------------------
+
+
+class Innovation(NamedTuple):
+    """A measurement beside what was expected, and the gain that it deserves.
+
+    Attributes:
+        H: how it depends on the error state, shape (k, d).
+        R: its noise, shape (k, k).
+        residual: shape (k,).
+        S: covariance of the residual, shape (k, k).
+        K: gain, shape (d, k).
+        nis: normalised innovation squared; infinite if it cannot be weighed.
+    """
+
+    H: Array
+    R: Array
+    residual: Array
+    S: Array
+    K: Array
+    nis: float
+
+
+def innovation(P: Array, H: Array, R: Array, residual: Array) -> Innovation:
+    """Weigh a measurement: ``S = H P H^T + R``, ``K = P H^T S^-1``."""
+    G = P @ H.T
+    S = H @ G + R
+    try:
+        np.linalg.cholesky(S)  # raises unless S is positive definite
+        solved = np.linalg.solve(S, np.column_stack((G.T, residual)))
+    except np.linalg.LinAlgError:
+        return Innovation(H, R, residual, S, np.zeros_like(G), math.inf)
+    nis = float(residual @ solved[:, -1])
+    is_fine = math.isfinite(nis) and nis >= 0.0
+    return Innovation(H, R, residual, S, solved[:, :-1].T, nis if is_fine else math.inf)
+
+
+def corrected(P: Array, found: Innovation) -> tuple[Array, Array]:
+    """Covariance after a measurement (Joseph's form), and the correction K r, shape (d,)."""
+    keep = np.eye(len(P)) - found.K @ found.H
+    P = keep @ P @ keep.T + found.K @ found.R @ found.K.T
+    return 0.5 * (P + P.T), found.K @ found.residual

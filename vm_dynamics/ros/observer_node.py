@@ -125,12 +125,6 @@ class ObserverParameters(RobotParameters):
     velocity_deviation: float = parameter(
         2e-2, "noise of a velocity that comes without covariance", unit="m/s", minimum=1e-9
     )
-    stamp_deviation: float = parameter(
-        2e-2,
-        "how far stamps of poses may be off against those of the joints; widens the covariances",
-        unit="s",
-        minimum=1e-9,
-    )
     history: int = parameter(
         2048, "events that are remembered, for poses that come late", minimum=8, maximum=1_000_000
     )
@@ -311,16 +305,7 @@ class ObserverNode(RobotNode):
             values[f"measurements {key}"] = str(getattr(status, key))
         values["reinitialisations"] = str(status.reinitialisations)
         values["nis mean"] = f"{self._consistency.mean_nis:.3g}"
-        if isinstance(self.observer, InvariantEkf):
-            values["nis windowed"] = f"{self.observer.windowed_nis:.3g}"
-            values["disturbance factor"] = f"{self.observer.disturbance_factor:.3g}"
         doubts = self._consistency.doubts(time.monotonic())
-        if status.state == "inconsistent":
-            return (
-                WARN,
-                f"inconsistent: {'; '.join(filter(None, (status.doubts, doubts)))}",
-                values,
-            )
         if status.state == "tracking" and doubts:
             return WARN, f"tracking, but {doubts}", values
         if status.state == "tracking":
@@ -367,7 +352,6 @@ def _observer(robot: Robot, p: ObserverParameters) -> Observer:
             "gyro_deviation": p.imu_deviation,
             "gyro_bias_walk": p.imu_bias_walk,
             "velocity_deviation": p.velocity_deviation,
-            "stamp_deviation": p.stamp_deviation,
             "gate": p.gate,
             "patience": p.patience,
         }
