@@ -15,7 +15,7 @@ joint torques that fit the wrench that the rotors really give, [Jain] section 5.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -204,7 +204,7 @@ class ComputedTorque(Controller):
 
     def hold(self, state: ControlState) -> None:
         """Set the present state as the target; with guidance, the base becomes upright."""
-        g = cast(Array, state.g)  # `needs` asks for it
+        g, _ = state.base
         if self.guidance is not None:
             g = self.guidance.upright(g)
         self.set_target(g, state.q)
@@ -240,7 +240,7 @@ class ComputedTorque(Controller):
 
     def command(self, state: ControlState) -> Efforts:
         """Joint efforts, thrusts and their wrench for a state, see :meth:`step`."""
-        g, V = cast(Array, state.g), cast(Array, state.V)  # `needs` asks for them
+        g, V = state.base
         out = self.step(g, state.q, V, state.qd, dt=state.dt)
         return Efforts(out.tau, out.thrusts, out.wrench)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -47,6 +47,11 @@ class ControlState(NamedTuple):
     g: Array | None = None
     V: Array | None = None
     mu: Array | None = None
+
+    @property
+    def base(self) -> tuple[Array, Array]:
+        """Pose g and velocity V, for a controller that needs ``pose`` and ``twist``."""
+        return cast(Array, self.g), cast(Array, self.V)
 
 
 class Efforts(NamedTuple):

@@ -9,7 +9,7 @@ and arms, weight, and the fluid around a submerged robot.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -167,7 +167,7 @@ class PoseControl(Controller):
 
     def command(self, state: ControlState) -> Efforts:
         """Thrusts and wrench for a state, see :meth:`step`; the joint efforts are zero."""
-        g, V = cast(Array, state.g), cast(Array, state.V)  # `needs` asks for them
+        g, V = state.base
         out = self.step(g, state.q, V, state.qd, dt=state.dt)
         wrench = self.robot.base_group.iota_pinv.T @ out.wrench
         return Efforts(np.zeros(self.robot.n), out.thrusts, wrench)

@@ -17,7 +17,7 @@ compensated at these velocities too, because they are free of measurement noise.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -250,7 +250,7 @@ class ReactionMode(Controller):
 
     def hold(self, state: ControlState) -> None:
         """Set the tool's present pose as the target."""
-        g = checked_pose(cast(Array, state.g))  # `needs` asks for it
+        g = checked_pose(state.base[0])
         self.set_target(tool=g @ self.robot.link_pose(state.q, self.link))
 
     def reset(self) -> None:
@@ -266,7 +266,7 @@ class ReactionMode(Controller):
 
     def command(self, state: ControlState) -> Efforts:
         """Joint efforts for a state, see :meth:`step`; for a driven base also a wrench."""
-        g, V = cast(Array, state.g), cast(Array, state.V)  # `needs` asks for them
+        g, V = state.base
         out = self.step(g, state.q, V, state.qd)
         if not self._driven_base:
             return Efforts(out.tau)
