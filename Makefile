@@ -30,9 +30,7 @@ help: ## list the targets
 
 setup: $(RUN) ## install the package and what it needs to run into .venv
 
-# Kernels are compiled before: nodes that compile let simulated time pass without torques.
 demo: $(RUN) ## watch a simulated robot and the suite at work; results go to demo/
-	$(BIN)/vm_dynamics warmup
 	$(BIN)/vm_dynamics demo $(DEMO_ARGS)
 
 # Kernels are compiled before, on all cores: processes of the tests would compile the same ones.

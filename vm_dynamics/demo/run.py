@@ -121,9 +121,11 @@ class _Run:
         """Start all, drive until the end."""
         parameters = self.scenario.parameters(viewer)
         simulation = parameters.pop("sim_node")
+        # before the simulation, which does not wait for nodes that compile
+        self.client.publish_description(self.scenario.urdf)
         for node, values in parameters.items():
             self.supervisor.start(node, values)
-        self._wait_active(list(parameters))
+        self._wait_ready(list(parameters))
         # last, so that its first second is not lost on the others
         self.supervisor.start("sim_node", simulation)
         began = time.monotonic()
@@ -149,20 +151,22 @@ class _Run:
         """Simulated time [s]."""
         return 1e-9 * self.client.nanos
 
-    def _wait_active(self, nodes: list[str]) -> None:
+    def _wait_ready(self, nodes: list[str]) -> None:
+        """Wait until all nodes are active and have the robot."""
         began = time.monotonic()
         waiting = nodes
         while waiting:
             self.client.spin(0.1)
             self.supervisor.check()
+            heard = {node: self.client.conditions.get(f"/{node}", {}) for node in nodes}
             waiting = [
                 node
-                for node in nodes
-                if self.client.conditions.get(f"/{node}", {}).get("state") != "active"
+                for node, values in heard.items()
+                if values.get("state") != "active" or "robot" not in values
             ]
             spent = time.monotonic() - began
             if spent > COMPILE_TIMEOUT:
-                raise TooSlowError(f"{', '.join(waiting)} not active after {COMPILE_TIMEOUT:g} s")
+                raise TooSlowError(f"{', '.join(waiting)} not ready after {COMPILE_TIMEOUT:g} s")
             if spent > 3.0 and waiting:
                 self._say(
                     f"starting {', '.join(waiting)}, {spent:.0f} s (the first start on a machine "

@@ -216,13 +216,19 @@ class Client:
         fill_pose(message.pose, g)
         self._publish(topic, message)
 
+    def publish_description(self, urdf: str) -> None:
+        """A robot, on ``robot_description``, for all who come later too."""
+        self._publisher(String, "robot_description", LATCHED).publish(String(data=urdf))
+
     def _publish(self, topic: str, message: Any) -> None:
-        kind = type(message)
-        if topic not in self._publishers:
-            self._publishers[topic] = self._node.create_publisher(kind, topic, COMMAND)
-        self._publishers[topic].publish(message)
+        self._publisher(type(message), topic, COMMAND).publish(message)
         if self._recording is not None:
             self._recording.write_message(_absolute(topic), self.nanos, message)
+
+    def _publisher(self, kind: type, topic: str, qos: QoSProfile) -> Any:
+        if topic not in self._publishers:
+            self._publishers[topic] = self._node.create_publisher(kind, topic, qos)
+        return self._publishers[topic]
 
     # -- asking -----------------------------------------------------------------------------------
 
