@@ -21,7 +21,7 @@ ifneq ($(PYTHON),$(shell cat $(MADE) 2>/dev/null))
 endif
 endif
 
-.PHONY: help setup test test-slow coverage demo docs bench lint clean
+.PHONY: help setup test test-slow coverage demo docs bench robustness lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,9 @@ docs: $(DOCS) ## build the pages and the API as HTML, in build/docs; fails on wa
 bench: $(TEST) ## measure speed against the reference libraries, into bench/results.md
 	$(BIN)/python -m pip install --quiet dynibo==0.5.2
 	$(BIN)/python bench/run.py
+
+robustness: $(TEST) ## measure what wrong models do, the table of docs/robustness.md; takes minutes
+	$(BIN)/python test/robustness.py
 
 lint: $(TEST) ## check style, format and types
 	$(BIN)/ruff check

@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 from cases import load, text
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import (
     PoseStamped,
     PoseWithCovarianceStamped,
@@ -17,13 +18,13 @@ from geometry_msgs.msg import (
 from nav_msgs.msg import Odometry
 from ros_graph import Graph, joint_state
 from sensor_msgs.msg import Imu
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Float64MultiArray, String
 
 import vm_dynamics as vm
 from vm_dynamics.estimation import InvariantEkf
 from vm_dynamics.ros.matrices import decode
 from vm_dynamics.ros.messages import fill_pose, pose_matrix, to_stamp, twist_vector
-from vm_dynamics.ros.node import COMMAND, SENSOR
+from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
 from vm_dynamics.ros.observer_node import ObserverParameters, _observer
 
 # The same filter in another process; its floats count from another origin of time.
@@ -190,6 +191,27 @@ def test_the_estimate_is_that_of_the_library_with_poses_that_come_late(graph, tr
     assert int(graph.values(setup.process)["measurements late"]) == 0
 
 
+def test_poses_that_are_stamped_late_are_put_back_by_their_delay(graph, truth):
+    setup = Bench(graph, truth, parameters={"pose.delay": 0.06, "pose.find_delay": True})
+    widths = graph.collect(
+        TwistWithCovarianceStamped, "observer_node/locked_velocity_with_covariance", COMMAND
+    )
+    end, late = 400, 30  # 60 ms
+    observer = InvariantEkf(truth.robot, pose_deviation=(5e-3, 5e-3))
+    for k in range(end + 1):
+        setup.send_joints(k)
+        observer.joints(1e-9 * STEP * k, truth.motion.q[k], truth.motion.qd[k])
+        if k >= late and (k - late) % 50 == 0:
+            g = truth.motion.g[k - late]
+            setup.poses.publish(pose_message(PoseStamped, g, setup.stamp(k), truth.robot))
+            observer.pose(1e-9 * STEP * (k - late), g)
+        graph.spin(0.002)
+    odom = setup.wait(end)
+    assert abs(twist_vector(odom.twist.twist) - observer.twist).max() < SAME
+    graph.until(lambda: widths, "a covariance")
+    graph.until(lambda: "pose delay" in graph.values(setup.process), "what was found")
+
+
 def test_a_jump_is_gated_and_a_gap_is_bridged(graph, truth):
     setup = Bench(graph, truth)
     setup.play(0, 300)
@@ -322,3 +344,19 @@ def test_a_killed_observer_starts_again_and_finds_the_truth(graph, truth):
     odom = setup.wait(499)
     assert abs(twist_vector(odom.twist.twist) - truth.motion.V[499]).max() < 5e-3
     assert setup.process.stop() == 0
+
+
+def test_a_model_that_is_wrong_is_told_in_the_diagnostics(graph, truth):
+    setup = Bench(graph, truth, parameters={"gravity": [0.0, 0.0, -0.5]})  # there is none
+    setup.play(0, 800, every=20)
+
+    def is_told():
+        level, message, values = graph.diagnostics[setup.process.full_name]
+        return level == DiagnosticStatus.WARN and message.startswith("inconsistent: ")
+
+    graph.until(is_told, "a warning")
+    values = graph.values(setup.process)
+    assert values["estimate"] == "inconsistent" and float(values["disturbance factor"]) > 1.0
+    assert float(values["nis windowed"]) > 0.0
+    states = graph.collect(String, "observer_node/estimate_state", LATCHED)
+    graph.until(lambda: states and states[-1].data == "inconsistent", "its state")

@@ -36,6 +36,7 @@ from vm_dynamics.estimation import (
     DifferentiatedPose,
     InvariantEkf,
     LieGroupObserver,
+    PoseDelay,
 )
 from vm_dynamics.locomotion import (
     Gait,
@@ -78,6 +79,7 @@ __all__ = [
     "NonFiniteError",
     "ParameterError",
     "PoseControl",
+    "PoseDelay",
     "Propulsion",
     "QuaternionModel",
     "ReactionMode",

@@ -68,6 +68,8 @@ class MomentumCompensator(Controller):
         limits: the joint limits; ``limits.names`` gives the names of the joints in a mask.
     """
 
+    compensates = True
+
     def __init__(
         self,
         robot: Robot,

@@ -116,12 +116,15 @@ class Controller(Protocol):
         needs: inputs besides the joint states, some of ``pose``, ``twist``, ``locked_velocity``.
             Inputs that are not needed are None in the states.
         targets: kinds of targets: some of ``joints``, ``base_pose``, ``tool_pose``.
+        compensates: whether it is a joint law that needs no estimate when the locked velocity is
+            zero: then ``compensator_node`` fades the velocity out when its estimate is doubtful.
         kernels: compiled functions that a step may call but a step at rest does not. Their
             ``compile`` is called before the first step.
     """
 
     needs: frozenset[str]
     targets: frozenset[str] = frozenset({"joints"})
+    compensates: bool = False
     kernels: tuple[EntryPoint, ...] = ()
 
     @abstractmethod

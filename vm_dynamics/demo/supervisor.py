@@ -23,6 +23,8 @@ REMAPPINGS = {
     "observer_node": {"base_wrench": "thruster_wrench"},
     "compensator_node": {
         "locked_velocity": "observer_node/locked_velocity",
+        "locked_velocity_with_covariance": "observer_node/locked_velocity_with_covariance",
+        "estimate_state": "observer_node/estimate_state",
         "odom": "observer_node/odom",
     },
     "sim_node": {

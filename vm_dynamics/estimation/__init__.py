@@ -7,6 +7,7 @@ from vm_dynamics.estimation.estimate import Status
 from vm_dynamics.estimation.invariant_ekf import InvariantEkf
 from vm_dynamics.estimation.lie_group import LieGroupObserver
 from vm_dynamics.estimation.observer import Observer
+from vm_dynamics.estimation.pose_delay import PoseDelay
 
 OBSERVERS: dict[str, type[Observer]] = {
     "lie_group": LieGroupObserver,
@@ -22,5 +23,6 @@ __all__ = [
     "InvariantEkf",
     "LieGroupObserver",
     "Observer",
+    "PoseDelay",
     "Status",
 ]

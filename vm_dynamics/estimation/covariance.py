@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Covariance of the left-invariant filter: its error state, its motion, its correction.
+"""Covariance of the left-invariant filter: its error state and its motion.
 
 The error state is [eps; zeta; bias; external]. With hats for the estimate, ``g = g^ exp(eps)``,
 and the momentum m with moments about the centre of mass is ``m = diag(R, R)^T m^ + zeta``, R the
@@ -27,6 +27,7 @@ from vm_dynamics.estimation import _kernels
 from vm_dynamics.estimation.estimate import NO_WRENCH, Estimate
 from vm_dynamics.estimation.motion import Motion
 from vm_dynamics.estimation.shape import Shape, Shapes
+from vm_dynamics.estimation.watch import Watch
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array, hat3
 from vm_dynamics.robot import Robot
@@ -45,10 +46,12 @@ class Belief(NamedTuple):
         xi: iota A qd then, see :class:`Shape`.
         lift: the same.
         misses: poses rejected since the last one that was used.
+        readings_missed: the same of gyroscope readings and velocities.
         wide: how often the estimate began anew without success.
         bias: of the gyroscope, shape (3,) [rad/s].
         external: estimated wrench, shape (b,) [N, N m].
         trim: what a gyroscope says of the twist beyond the joints' noise, shape (b,), or None.
+        watch: how well corrections agree with the covariance.
     """
 
     P: Array
@@ -58,16 +61,18 @@ class Belief(NamedTuple):
     xi: Array
     lift: Array
     misses: int
+    readings_missed: int
     wide: int
     bias: Array
     external: Array
     trim: Array | None
+    watch: Watch
 
     @classmethod
-    def empty(cls, bias: Array, external: Array, wide: int) -> Belief:
+    def empty(cls, bias: Array, external: Array, wide: int, watch: Watch) -> Belief:
         """One whose covariance is yet to come."""
         none = np.empty(0)
-        return cls(none, 0.0, none, none, none, none, 0, wide, bias, external, None)
+        return cls(none, 0.0, none, none, none, none, 0, 0, wide, bias, external, None, watch)
 
 
 class Covariance:
@@ -75,6 +80,7 @@ class Covariance:
 
     Attributes:
         size: d.
+        parts: numbers of the linear and of the angular coordinates of the base group.
         eps: where eps stands in the error state; and so on, None for what is not estimated.
     """
 
@@ -120,6 +126,8 @@ class Covariance:
         zero = np.zeros((b, 6))
         self._left = np.block([[self._pinv, zero], [zero, self._iota.T]])
         self._right = np.block([[self._iota, zero.T], [zero.T, self._pinv.T]])
+        is_angular = self._iota[3:].any(axis=0)  # a screw counts as angular
+        self.parts = np.flatnonzero(~is_angular), np.flatnonzero(is_angular)
         self._is_flow_alone = b == 6 and self.size == 12
         self._is_world = external_axes == "world"
         self._is_turning = bool(robot.gravity.any()) or shapes.fluid is not None
@@ -134,6 +142,13 @@ class Covariance:
         steps = DIFFERENCE * self._iota.T
         self._nudges = [(se3.exp(x), se3.exp(-x)) for x in steps]
         self._flow = np.empty((12, 12))
+
+    def widths(self, widenings: tuple[float, float]) -> Array:
+        """Factors on deviations of the group's coordinates, shape (b,), from logarithms."""
+        out = np.empty(len(self._pinv))
+        for part, widening in zip(self.parts, widenings, strict=True):
+            out[part] = math.exp(0.5 * widening)
+        return out
 
     def turning(self, m: Array) -> Array:
         """T_m of a momentum or force, shape (6,), in coordinates of the group, shape (b, b)."""
@@ -172,6 +187,7 @@ class Covariance:
         """
         belief = estimate.memory
         dt = t - belief.t
+        widths = self.widths(belief.watch.widenings)
         out = np.empty((self.size, self.size))
         is_possible = _kernels.propagate.run(
             self._transition(estimate, dt, shape),
@@ -182,7 +198,7 @@ class Covariance:
             shape.point,
             shape.A,
             self._joint_noise,
-            self._disturbance,
+            self._disturbance * np.outer(widths, widths),
             self._walks,
             estimate.spacing,
             dt,
@@ -261,47 +277,3 @@ def is_possible(P: Array) -> bool:
     """Whether a matrix can be a covariance by its diagonal."""
     diagonal = P.diagonal()
     return bool(diagonal.min() > 0.0 and diagonal.max() <= _kernels.HUGE_VARIANCE)
-
-
-# -- correction -----------------------------------------------------------------------------------
-
-
-class Innovation(NamedTuple):
-    """A measurement beside what was expected, and the gain that it deserves.
-
-    Attributes:
-        H: how it depends on the error state, shape (k, d).
-        R: its noise, shape (k, k).
-        residual: shape (k,).
-        S: covariance of the residual, shape (k, k).
-        K: gain, shape (d, k).
-        nis: normalised innovation squared; infinite if it cannot be weighed.
-    """
-
-    H: Array
-    R: Array
-    residual: Array
-    S: Array
-    K: Array
-    nis: float
-
-
-def innovation(P: Array, H: Array, R: Array, residual: Array) -> Innovation:
-    """Weigh a measurement: ``S = H P H^T + R``, ``K = P H^T S^-1``."""
-    G = P @ H.T
-    S = H @ G + R
-    try:
-        np.linalg.cholesky(S)  # raises unless S is positive definite
-        solved = np.linalg.solve(S, np.column_stack((G.T, residual)))
-    except np.linalg.LinAlgError:
-        return Innovation(H, R, residual, S, np.zeros_like(G), math.inf)
-    nis = float(residual @ solved[:, -1])
-    is_fine = math.isfinite(nis) and nis >= 0.0
-    return Innovation(H, R, residual, S, solved[:, :-1].T, nis if is_fine else math.inf)
-
-
-def corrected(P: Array, found: Innovation) -> tuple[Array, Array]:
-    """Covariance after a measurement (Joseph's form), and the correction K r, shape (d,)."""
-    keep = np.eye(len(P)) - found.K @ found.H
-    P = keep @ P @ keep.T + found.K @ found.R @ found.K.T
-    return 0.5 * (P + P.T), found.K @ found.residual

@@ -20,8 +20,9 @@ class Status:
     """How an observer is doing.
 
     Attributes:
-        state: ``waiting`` for joints and a pose to begin with; ``tracking``; ``coasting`` on the
-            model when the last pose used is older than ``pose_timeout``.
+        state: ``waiting`` for joints and a pose to begin with; ``tracking``; ``inconsistent`` when
+            measurements contradict the model, see ``doubts``; ``coasting`` on the model when the
+            last pose used is older than ``pose_timeout``.
         stamp: time of the estimate [s], zero before the first event.
         used: poses, gyroscope readings and velocities that went into the estimate.
         rejected: those that were outliers.
@@ -31,6 +32,7 @@ class Status:
         malformed: inputs with NaN, infinity or numbers beyond 1e12, a matrix that is no pose, or
             one that is no covariance.
         reinitialisations: how often the estimate began anew.
+        doubts: what speaks against the estimate, in words; empty if nothing does.
     """
 
     state: str
@@ -42,6 +44,7 @@ class Status:
     repeated: int
     malformed: int
     reinitialisations: int
+    doubts: str = ""
 
 
 class Estimate(NamedTuple):

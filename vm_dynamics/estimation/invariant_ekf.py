@@ -7,6 +7,7 @@ neither P nor S and keeps the momentum exactly. Inside, its moments are about th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,13 @@ from vm_dynamics.estimation.checks import (
     reading_noise,
     variances,
 )
-from vm_dynamics.estimation.covariance import (
-    Belief,
-    Covariance,
-    Innovation,
-    corrected,
-    innovation,
-    is_possible,
-)
+from vm_dynamics.estimation.covariance import Belief, Covariance, is_possible
 from vm_dynamics.estimation.estimate import LARGEST_NIS, Estimate, Measurement, straightened
 from vm_dynamics.estimation.history import Event, Kind, Verdict
+from vm_dynamics.estimation.innovation import Innovation, corrected, innovation
 from vm_dynamics.estimation.observer import ROUNDING, Observer
 from vm_dynamics.estimation.shape import Shape
+from vm_dynamics.estimation.watch import NOTHING_SEEN, RESTARTED
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array, hat3
 from vm_dynamics.robot import Robot
@@ -44,6 +40,11 @@ from vm_dynamics.robot import Robot
 AXES = ("body", "world")
 WIDENING = 3.0  # of the start's deviation, each time that it was too narrow
 WIDEST = 8
+# A measurement beyond the gate, but not that far beyond it, and the second in a row, speaks
+# against the model rather than against the sensor.
+SUSPECT_GATES = 10.0
+SUSPECT_MISSES = 2  # measurements rejected in a row that speak against the estimate
+WIDEST_STEP = 1e6
 
 
 class InvariantEkf(Observer):
@@ -73,6 +74,8 @@ class InvariantEkf(Observer):
         gyro_bias_deviation: of the bias to begin with [rad/s].
         gyro_bias_walk: how the bias wanders [rad/s/sqrt(s)].
         velocity_deviation: noise of a velocity that comes without covariance [m/s].
+        stamp_deviation: how far the stamps of the poses may be off against those of the joints,
+            all of them the same way [s]; it widens the covariance that is told to others.
         gate: probability with which a good measurement passes the test for outliers.
         patience: poses rejected in a row after which the estimate begins anew.
         covariance_period: how often the covariance is propagated, besides at measurements [s].
@@ -98,6 +101,7 @@ class InvariantEkf(Observer):
         gyro_bias_deviation: float = 2e-2,
         gyro_bias_walk: float = 1e-5,
         velocity_deviation: float = 2e-2,
+        stamp_deviation: float = 2.5e-2,
         gate: float = 0.9999,
         patience: int = 5,
         covariance_period: float = 0.01,
@@ -121,6 +125,13 @@ class InvariantEkf(Observer):
             bias_walk=positive("gyro_bias_walk", gyro_bias_walk) ** 2,
             external_walk=self._wrench_noise("external_walk", external_walk),
         )
+        none, all_three = np.arange(0), np.arange(3)
+        self._parts = {
+            Kind.POSE: self._covariance.parts,
+            Kind.GYRO: (none, all_three),
+            Kind.VELOCITY: (all_three, none),
+        }
+        self._stamp_deviation = positive("stamp_deviation", stamp_deviation)
         self._period = positive("covariance_period", covariance_period)
         self._patience = positive("patience", patience)
         self._gate_pose, self._gate_reading = gates(gate, (robot.b, 3))
@@ -229,7 +240,7 @@ class InvariantEkf(Observer):
         M = self._shapes.shift(shape) @ shape.M_b
         wide = 0 if estimate.memory is None else estimate.memory.wide
         bias, external = np.zeros(3), np.zeros(self.robot.b)
-        belief = Belief.empty(bias, external, wide)
+        belief = Belief.empty(bias, external, wide, NOTHING_SEEN)
         begun = self._begun(estimate, t, pose.value, self._pinv.T @ (M @ self._mu_0), belief)
         begun = begun._replace(wrenches=self._wrenches(estimate.known, external))
         return self._widened(begun, t, pose, shape)
@@ -257,11 +268,11 @@ class InvariantEkf(Observer):
         estimate = self._propagate(estimate, t, shape)
         if not estimate.alive:
             return estimate, Verdict.NOTHING
-        belief, layout = estimate.memory, self._covariance
-        H = np.eye(self.robot.b, layout.size)
+        H = np.eye(self.robot.b, self._covariance.size)
         e = self._pose_error(estimate.g, pose.value)
-        found = innovation(belief.P, H, pose.covariance, e)
-        nis = min(found.nis, LARGEST_NIS)
+        gate, misses = self._gate_pose, estimate.memory.misses
+        estimate, found = self._weigh(estimate, Kind.POSE, t, H, pose.covariance, e, gate, misses)
+        belief, nis = estimate.memory, min(found.nis, LARGEST_NIS)
         if not nis <= self._gate_pose:
             belief = belief._replace(misses=belief.misses + 1)
             estimate = estimate._replace(nis=nis, memory=belief)
@@ -271,12 +282,64 @@ class InvariantEkf(Observer):
             # failed
             begin = self._widened if belief.wide == 0 else self._begin
             estimate = begin(estimate, t, pose, shape)
-            belief = estimate.memory._replace(wide=belief.wide + 1)
+            belief = estimate.memory._replace(wide=belief.wide + 1, watch=RESTARTED)
             return estimate._replace(nis=nis, memory=belief), Verdict.STARTED
         estimate = self._inject(estimate, t, found, shape)
         belief = estimate.memory._replace(misses=0, wide=0)
         g = straightened(estimate.g)
         return estimate._replace(g=g, t_pose=t, nis=nis, memory=belief), Verdict.USED
+
+    def _weigh(
+        self,
+        estimate: Estimate,
+        kind: Kind,
+        t: float,
+        H: Array,
+        R: Array,
+        residual: Array,
+        gate: float,
+        misses: int,
+    ) -> tuple[Estimate, Innovation]:
+        """Weigh a measurement, with a wider covariance if good ones would be rejected.
+
+        Args:
+            estimate: at its time.
+            kind: of measurement.
+            t: its time [s].
+            H: how it depends on the error state, shape (k, d).
+            R: its noise, shape (k, k).
+            residual: shape (k,).
+            gate: the largest NIS that is no outlier's.
+            misses: measurements of its kind that were rejected in a row before.
+
+        Returns:
+            The estimate that has watched, with the covariance that was used, and the innovation.
+        """
+        belief, layout = estimate.memory, self._covariance
+        found, watch = innovation(belief.P, H, R, residual), belief.watch
+        is_suspect = misses > 0 and watch.is_settled(kind)
+        if is_suspect and gate < found.nis <= SUSPECT_GATES * gate:
+            wider, factor = found, 1.0
+            scale = np.ones(layout.size)
+            while wider.nis > gate and factor < WIDEST_STEP:
+                factor *= 4.0
+                scale[: layout.zeta.stop] = np.sqrt(factor)
+                P = belief.P * np.outer(scale, scale)
+                wider = innovation(P, H, R, residual)
+            if wider.nis <= gate:
+                belief, found, watch = belief._replace(P=P), wider, watch.widened()
+        if found.nis <= gate:
+            before, watch = watch.widenings, watch.used(kind, t, found, self._parts[kind])
+            linear, angular = (
+                max(b - a, 0.0) for a, b in zip(before, watch.widenings, strict=True)
+            )
+            if linear or angular:  # what the momentum took up of it so far
+                scale = np.ones(layout.size)
+                scale[layout.zeta] = layout.widths((linear, angular))
+                belief = belief._replace(P=belief.P * np.outer(scale, scale))
+        else:
+            watch = watch.missed(kind, t, found)
+        return estimate._replace(memory=belief._replace(watch=watch)), found
 
     def _inject(self, estimate: Estimate, t: float, found: Innovation, shape: Shape) -> Estimate:
         """Move the estimate by a correction: g exp(d_eps), m turned back + d_zeta, and the rest.
@@ -323,12 +386,17 @@ class InvariantEkf(Observer):
         H, through, residual, noise = expect(estimate, event.data, shape)
         layout = self._covariance
         R = noise + layout.joint_noise(through, through)
-        found = innovation(estimate.memory.P, H, R, residual)
-        if not found.nis <= self._gate_reading:
-            return estimate, Verdict.REJECTED
+        gate, misses = self._gate_reading, estimate.memory.readings_missed
+        estimate, found = self._weigh(
+            estimate, event.kind, event.stamp, H, R, residual, gate, misses
+        )
+        if not found.nis <= gate:
+            missed = estimate.memory._replace(readings_missed=misses + 1)
+            return estimate._replace(memory=missed), Verdict.REJECTED
         trim = layout.joint_noise(shape.A, through) @ np.linalg.solve(found.S, residual)
         estimate = self._inject(estimate, event.stamp, found, shape)
-        return estimate._replace(memory=estimate.memory._replace(trim=trim)), Verdict.USED
+        belief = estimate.memory._replace(trim=trim, readings_missed=0)
+        return estimate._replace(memory=belief), Verdict.USED
 
     def _expect_gyro(
         self, estimate: Estimate, reading: Measurement, shape: Shape
@@ -373,16 +441,58 @@ class InvariantEkf(Observer):
         """Covariance of (pose error, twist error), shape (2b, 2b), or None while waiting.
 
         The pose error is ``Log(g^-1 g_t)``, the twist error ``V_t - V``, both in coordinates of
-        the base group; the noise of the last joint sample is part of the latter.
+        the base group; the noise of the last joint sample is part of the latter. It is wider than
+        the filter's own by what stamps may be off, and while measurements contradict the model.
         """
         newest = self._newest()
-        return None if newest is None else self._covariance.of_twist(*newest)
+        if newest is None:
+            return None
+        out = newest[0].memory.watch.distrust * self._covariance.of_twist(*newest)
+        travel = self._stamp_deviation * self.twist
+        out[: self.robot.b, : self.robot.b] += np.outer(travel, travel)
+        return out
+
+    @property
+    def locked_velocity_covariance(self) -> Array | None:
+        """Covariance of the locked velocity, shape (b, b), or None while waiting.
+
+        It is wider than the filter's own while measurements contradict the model.
+        """
+        newest = self._newest()
+        if newest is None:
+            return None
+        estimate, shape = newest
+        J = self._covariance.velocity_row(np.eye(self.robot.b), estimate, shape)
+        belief = estimate.memory
+        return belief.watch.distrust * (J @ belief.P @ J.T)
 
     @property
     def error_covariance(self) -> Array | None:
         """Covariance of the filter's own (eps, zeta, bias, external wrench), or None."""
         newest = self._newest()
         return None if newest is None else newest[0].memory.P.copy()
+
+    @property
+    def windowed_nis(self) -> float:
+        """Mean NIS of late by degrees of freedom; one is right, zero while waiting."""
+        newest = self._newest()
+        return 0.0 if newest is None else newest[0].memory.watch.nis
+
+    @property
+    def disturbance_factor(self) -> float:
+        """How many times as strong as told the disturbance is taken to be, one at least."""
+        newest = self._newest()
+        return 1.0 if newest is None else math.sqrt(newest[0].memory.watch.factor)
+
+    def _doubts(self, estimate: Estimate) -> str:
+        belief, found = estimate.memory, []
+        if doubts := belief.watch.doubts:
+            found.append(doubts)
+        if belief.misses >= SUSPECT_MISSES:
+            found.append(f"the last {belief.misses} poses were rejected")
+        if belief.readings_missed >= SUSPECT_MISSES:
+            found.append(f"the last {belief.readings_missed} readings were rejected")
+        return "; ".join(found)
 
     @property
     def gyro_bias(self) -> Array:

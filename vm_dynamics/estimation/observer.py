@@ -37,7 +37,7 @@ from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
-WAITING, TRACKING, COASTING = "waiting", "tracking", "coasting"
+WAITING, TRACKING, COASTING, INCONSISTENT = "waiting", "tracking", "coasting", "inconsistent"
 SMALLEST_HISTORY = 8
 MAX_STEP = 0.02  # [s], of the motion between samples
 ROUNDING = 1e-9  # [s], of stamps that count seconds since 1970
@@ -324,6 +324,11 @@ class Observer(ABC):
         return None
 
     @property
+    def locked_velocity_covariance(self) -> Array | None:
+        """Covariance of ``locked_velocity``, shape (b, b), or None where there is none."""
+        return None
+
+    @property
     def nis(self) -> float:
         """Normalised innovation squared of the last pose, rejected ones included.
 
@@ -333,14 +338,30 @@ class Observer(ABC):
         return events[-1].estimate.nis if events else 0.0
 
     @property
+    def windowed_nis(self) -> float:
+        """Mean NIS of late by degrees of freedom: one is right, and zero says that none is kept.
+
+        It is that of the kind of measurement, pose or reading, for which it is largest.
+        """
+        return 0.0
+
+    def _doubts(self, estimate: Estimate) -> str:
+        """What speaks against an estimate, in words."""
+        return ""
+
+    @property
     def status(self) -> Status:
         """State, stamp and counters."""
-        history, state, stamp = self._history, WAITING, 0.0
+        history, state, stamp, doubts = self._history, WAITING, 0.0, ""
         if history.events:
             stamp = history.events[-1].stamp
             if self._newest() is not None:
-                age = stamp - history.events[-1].estimate.t_pose
-                state = COASTING if age > self.pose_timeout else TRACKING
+                estimate = history.events[-1].estimate
+                doubts = self._doubts(estimate)
+                if stamp - estimate.t_pose > self.pose_timeout:
+                    state = COASTING
+                else:
+                    state = INCONSISTENT if doubts else TRACKING
         started = history.verdicts[Verdict.STARTED]
         return Status(
             state,
@@ -352,6 +373,7 @@ class Observer(ABC):
             repeated=history.repeated,
             malformed=history.malformed,
             reinitialisations=max(0, started - 1),
+            doubts=doubts,
         )
 
 

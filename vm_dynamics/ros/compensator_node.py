@@ -13,10 +13,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from geometry_msgs.msg import (
+    PoseStamped,
+    TwistStamped,
+    TwistWithCovarianceStamped,
+    WrenchStamped,
+)
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectoryPoint
 
@@ -36,10 +41,11 @@ from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
 from vm_dynamics.ros.joint_targets import JointTargets
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.messages import nanoseconds, pose_matrix, twist_vector
-from vm_dynamics.ros.node import COMMAND, SENSOR
+from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
 from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
 from vm_dynamics.ros.torques import Outputs, TorqueGate, TorqueWriter
+from vm_dynamics.ros.trust import Trust
 from vm_dynamics.ros.watchdog import Watchdog
 
 SAMPLES = 20  # joint states, and
@@ -56,6 +62,9 @@ TOPICS = {
     "base_pose": "base_target",
     "tool_pose": "tool_target",
 }
+BASE_INPUTS = frozenset({"pose", "twist", "locked_velocity"})
+# What an observer says of its own estimate, for whoever uses it.
+TRUST_TOPICS = frozenset({"estimate_state", "locked_velocity_with_covariance"})
 
 
 class _Prepared(NamedTuple):
@@ -99,6 +108,7 @@ class CompensatorNode(RobotNode):
         self._ran: Controller | None = None  # that gave the last torques
         self._former: tuple[Controller, int] | None = None  # that fades out, and since when [ns]
         self._cadence = _Cadence()
+        self._trust = Trust()
         self._shaken = ""  # joint that may be, and at which rate
         self._judged: tuple[Any, float] = None, 0.0  # controller and period that were looked at
         self._forget_base()
@@ -114,6 +124,7 @@ class CompensatorNode(RobotNode):
         self._step_nanos = 0
         self._newest: JointSample | None = None
         self._cadence.forget()
+        self._trust.forget()
 
     def start(self) -> None:
         """Topics, the service and the watchdog."""
@@ -146,6 +157,7 @@ class CompensatorNode(RobotNode):
         for controller in (self.controller, self._former[0] if self._former else None):
             if controller is not None:
                 wanted |= {TOPICS[name] for name in controller.needs | controller.targets}
+                wanted |= TRUST_TOPICS if controller.needs & BASE_INPUTS else set()
         point = self.parameters.target_type == "trajectory_point"
         sources: dict[str, tuple[type, Any, Any, bool]] = {
             "target": (
@@ -155,6 +167,13 @@ class CompensatorNode(RobotNode):
                 False,
             ),
             "locked_velocity": (TwistStamped, self._on_locked_velocity, SENSOR, True),
+            "locked_velocity_with_covariance": (
+                TwistWithCovarianceStamped,
+                self._on_covariance,
+                SENSOR,
+                False,
+            ),
+            "estimate_state": (String, self._on_estimate_state, LATCHED, False),
             "odom": (Odometry, self._on_odom, SENSOR, True),
             "base_target": (PoseStamped, partial(self._on_aim, "base_pose"), COMMAND, False),
             "tool_target": (PoseStamped, partial(self._on_aim, "tool_pose"), COMMAND, False),
@@ -357,6 +376,15 @@ class CompensatorNode(RobotNode):
             raise NonFiniteError(f"locked_velocity: NaN or infinity: {mu}")
         self._mu, self._mu_nanos = mu, nanoseconds(message.header.stamp)
 
+    def _on_covariance(self, message: TwistWithCovarianceStamped) -> None:
+        covariance = np.array(message.twist.covariance).reshape(6, 6)
+        if not np.isfinite(covariance).all():
+            raise NonFiniteError("locked_velocity_with_covariance: NaN or infinity")
+        self._trust.hear_covariance(covariance)
+
+    def _on_estimate_state(self, message: String) -> None:
+        self._trust.hear_state(message.data)
+
     def _on_odom(self, message: Odometry) -> None:
         if self.robot is None:
             return
@@ -452,6 +480,7 @@ class CompensatorNode(RobotNode):
         self._step_nanos = sample.nanos
         period = min(max(since, 0.0), self.gate.timeout)
         targets.reference.step(period)
+        self._doubt(controller, period)
         state = self._state(controller, sample, period)
         if not self._held:
             self._hold(controller, state)
@@ -474,8 +503,32 @@ class CompensatorNode(RobotNode):
     def _state(self, controller: Controller, sample: JointSample, period: float) -> ControlState:
         """What a controller needs of all that was heard, a period [s] after its last step."""
         stamp = 1e-9 * sample.nanos
-        heard = self._g, self._V, self._mu
+        mu = self._mu
+        if mu is not None and getattr(controller, "compensates", False):
+            mu = self._trust.share * mu
+        heard = self._g, self._V, mu
         return heard_by(controller, sample.q, sample.qd, period, stamp, *heard)
+
+    def _doubt(self, controller: Controller, period: float) -> None:
+        """Fade the compensation out, or in again, by what is said of the estimate."""
+        doubts = self._doubts()
+        is_fading = bool(doubts) and self.parameters.on_inconsistent == "fade"
+        self._trust.step(is_fading, period)
+        if not doubts:
+            return
+        if not getattr(controller, "compensates", False):
+            what = "it moves the base by that estimate all the same"
+        elif is_fading:
+            what = "the compensation fades out to a plain PD law"
+        else:
+            what = "the compensation goes on (on_inconsistent)"
+        self.health.trouble("doubtful estimate", f"{doubts}: {what}")
+
+    def _doubts(self) -> str:
+        """What speaks against the estimate that the controller uses, empty if nothing."""
+        if self.controller is None or not self.controller.needs & BASE_INPUTS:
+            return ""
+        return self._trust.doubts(self.parameters.max_deviation)
 
     def _on_stop(self, why: str) -> None:
         self.health.trouble(f"stopped: {why}", f"torques stopped: {why}")
@@ -508,7 +561,14 @@ class CompensatorNode(RobotNode):
         self._judge_gains()
         if self._shaken:
             values["gains"] = f"may shake {self._shaken}"
-        why = self.gate.why
+        why, doubts = self.gate.why, self._doubts()
+        compensates = getattr(self.controller, "compensates", False)
+        if compensates:
+            values["compensation"] = f"{100.0 * self._trust.share:.0f} %"
+        if not why and doubts and not compensates:
+            return ERROR, f"torques on, but {doubts}: it moves the base by that estimate", values
+        if not why and doubts:
+            return WARN, f"torques on, compensation {values['compensation']}: {doubts}", values
         if not why and self.sole.conflicts:
             return WARN, f"torques on, but {self.sole.message}", values
         if not why and self._shaken:

@@ -82,6 +82,18 @@ class CompensatorParameters(RobotParameters):
         "what to do when a topic that torques depend on has more than one publisher",
         choices=("stop", "warn"),
     )
+    on_inconsistent: str = parameter(
+        "fade",
+        "what to do while the estimate of the base is inconsistent, or less certain than "
+        "max_deviation: fade the compensation out to a plain PD law, or go on",
+        choices=("fade", "ignore"),
+    )
+    max_deviation: float = parameter(
+        0.1,
+        "largest standard deviation of the locked velocity that is good enough to compensate",
+        unit="m/s, rad/s",
+        minimum=0.0,
+    )
     effort_scale: float = parameter(
         1.0, "share of the URDF's effort limits that is used", minimum=0.0, maximum=1.0
     )
@@ -153,6 +165,8 @@ def check_not_wider(now: CompensatorParameters, then: CompensatorParameters) -> 
         "timeout": then.timeout > now.timeout,
         "resume": RESUME.index(then.resume) > RESUME.index(now.resume),
         "second_publisher": (now.second_publisher, then.second_publisher) == ("stop", "warn"),
+        "on_inconsistent": (now.on_inconsistent, then.on_inconsistent) == ("fade", "ignore"),
+        "max_deviation": then.max_deviation > now.max_deviation,
         "acceleration_limit": _wider(now.acceleration_limit, then.acceleration_limit),
     }
     for name, is_wider in wider.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from geometry_msgs.msg import (
@@ -23,10 +23,10 @@ from geometry_msgs.msg import (
 )
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Imu
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Float64MultiArray, String
 
 from vm_dynamics.errors import ParameterError
-from vm_dynamics.estimation import OBSERVERS, InvariantEkf, Observer
+from vm_dynamics.estimation import OBSERVERS, InvariantEkf, Observer, PoseDelay
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.consistency import Consistency
@@ -45,7 +45,7 @@ from vm_dynamics.ros.messages import (
     wrench_to_group,
     wrench_vector,
 )
-from vm_dynamics.ros.node import COMMAND, SENSOR
+from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
 from vm_dynamics.ros.parameters import RobotParameters, parameter
 from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
@@ -56,6 +56,8 @@ POSE_TYPES = {
     "odometry": Odometry,
     "transform": TransformStamped,
 }
+KNOWN_DELAY = 0.005  # [s], deviation with which a delay is taken off the stamps
+COVARIANCE_PERIOD = 100_000_000  # [ns] between covariances of the locked velocity
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,16 @@ class ObserverParameters(RobotParameters):
     )
     pose_timeout: float = parameter(
         1.0, "age of the last pose from which the estimate is coasting", unit="s", minimum=1e-3
+    )
+    pose_delay: float = parameter(
+        0.0,
+        "how late the stamps of poses are against those of the joints",
+        unit="s",
+        minimum=-1.0,
+        maximum=1.0,
+    )
+    pose_find_delay: bool = parameter(
+        False, "whether to find a delay beyond pose.delay, up to half a second, and take it off"
     )
     world_frame: str = parameter(
         "",
@@ -125,9 +137,22 @@ class ObserverParameters(RobotParameters):
     velocity_deviation: float = parameter(
         2e-2, "noise of a velocity that comes without covariance", unit="m/s", minimum=1e-9
     )
+    stamp_deviation: float = parameter(
+        2.5e-2,
+        "how far stamps of poses may be off against those of the joints; widens the covariances",
+        unit="s",
+        minimum=1e-9,
+    )
     history: int = parameter(
         2048, "events that are remembered, for poses that come late", minimum=8, maximum=1_000_000
     )
+
+
+class _Prepared(NamedTuple):
+    """Observers of a robot."""
+
+    observer: Observer
+    delay: PoseDelay | None
 
 
 class ObserverNode(RobotNode):
@@ -139,6 +164,10 @@ class ObserverNode(RobotNode):
         """Name the node."""
         super().__init__("observer_node")
         self.observer: Observer | None = None
+        self._delay: PoseDelay | None = None
+        self._found_delay = 0.0  # [s] that is taken off the stamps of poses
+        self._state = ""  # that was last published
+        self._covariance_nanos = 0  # stamp of the last one that was
         self._epoch = 0
         self._world = ""
 
@@ -148,6 +177,10 @@ class ObserverNode(RobotNode):
         self._odom = self.publisher(Odometry, "~/odom", COMMAND)
         self._twist = self.publisher(TwistWithCovarianceStamped, "~/twist", COMMAND)
         self._locked = self.publisher(TwistStamped, "~/locked_velocity", COMMAND)
+        self._locked_covariance = self.publisher(
+            TwistWithCovarianceStamped, "~/locked_velocity_with_covariance", COMMAND
+        )
+        self._estimate_state = self.publisher(String, "~/estimate_state", LATCHED)
         self._momentum = self.publisher(Float64MultiArray, "~/momentum", COMMAND)
         self.listen(POSE_TYPES[p.pose_type], "pose", self._on_pose, SENSOR, sole=True)
         self.listen(WrenchStamped, "base_wrench", self._on_wrench, SENSOR)
@@ -156,30 +189,36 @@ class ObserverNode(RobotNode):
         if p.velocity_axes != "none":
             self.listen(TwistWithCovarianceStamped, "velocity", self._on_velocity, SENSOR)
 
-    def prepare(self, robot: Robot, parameters: ObserverParameters) -> Observer:
-        """An observer for the robot, compiled."""
+    def prepare(self, robot: Robot, parameters: ObserverParameters) -> _Prepared:
+        """Observers for the robot, compiled."""
         fill_pose(Odometry().pose.pose, np.eye(4))
-        return _observer(robot, parameters)
+        delay = None
+        if parameters.pose_find_delay:
+            delay = PoseDelay(robot, **_filter_options(parameters))
+        return _Prepared(_observer(robot, parameters), delay)
 
-    def use_robot(self, robot: Robot, prepared: Observer) -> None:
+    def use_robot(self, robot: Robot, prepared: _Prepared) -> None:
         """Begin anew with another robot."""
-        self.observer = prepared
-        self._consistency = Consistency(prepared)
+        self.observer, self._delay = prepared
+        self._found_delay = 0.0
+        self._consistency = Consistency(prepared.observer)
         self._epoch = 0
-        root = self.parameters.frame_of(robot.root_link)
+        self._root = root = self.parameters.frame_of(robot.root_link)
         self._messages = Odometry(), TwistWithCovarianceStamped(), TwistStamped()
         odom, twist, locked = self._messages
         odom.child_frame_id = twist.header.frame_id = locked.header.frame_id = root
         self._encoder = Encoder("momentum", root, (base_names(robot.base_group),))
 
-    def retune(self, prepared: Observer, before: ObserverParameters) -> None:
+    def retune(self, prepared: _Prepared, before: ObserverParameters) -> None:
         """Begin anew with another observer."""
-        self.use_robot(prepared.robot, prepared)
+        self.use_robot(prepared.observer.robot, prepared)
 
     def end(self) -> None:
         """Forget: what comes after a pause has nothing to do with what was before."""
         if self.observer is not None:
             self.observer.reset()
+        if self._delay is not None:
+            self._delay.reset()
 
     # -- inputs ---------------------------------------------------------------------------------
 
@@ -207,8 +246,21 @@ class ObserverNode(RobotNode):
         if covariance is not None and p.pose_use_covariance:
             noise = body_covariance(covariance, g, group)
         self._world = frame
-        self.observer.pose(self._seconds(nanoseconds(message.header.stamp)), g, noise)
+        stamp = self._seconds(nanoseconds(message.header.stamp)) - p.pose_delay
+        if self._delay is not None:
+            self._delay.pose(stamp, g, noise)
+            self._note_delay(self._delay)
+        self.observer.pose(stamp - self._found_delay, g, noise)
         self._consistency.heard_pose()
+
+    def _note_delay(self, delay: PoseDelay) -> None:
+        """Use the delay that was found, once it is known."""
+        if delay.deviation <= KNOWN_DELAY:
+            if not self._found_delay:
+                self.get_logger().info(
+                    f"poses are {delay.value:.3f} s late beyond pose.delay, which is taken off"
+                )
+            self._found_delay = delay.value
 
     def _on_wrench(self, message: WrenchStamped) -> None:
         if not self._ready() or self.robot is None or self.observer is None:
@@ -223,7 +275,10 @@ class ObserverNode(RobotNode):
                 )
             pose = link.pose
         F = wrench_to_group(self.robot.base_group, wrench_vector(message.wrench), pose)
-        self.observer.base_wrench(self._seconds(nanoseconds(message.header.stamp)), F)
+        stamp = self._seconds(nanoseconds(message.header.stamp))
+        self.observer.base_wrench(stamp, F)
+        if self._delay is not None:
+            self._delay.base_wrench(stamp, F)
 
     def _on_imu(self, message: Imu) -> None:
         if self._ready() and isinstance(self.observer, InvariantEkf):
@@ -251,12 +306,39 @@ class ObserverNode(RobotNode):
         if sample.restarted:
             self.get_logger().warning("the clock began anew, and so does the estimate")
             observer.reset()
+            if self._delay is not None:
+                self._delay.reset()
             self._epoch = 0
-        observer.joints(self._seconds(sample.nanos), sample.q, sample.qd)
-        if observer.status.state != "waiting":
+        stamp = self._seconds(sample.nanos)
+        observer.joints(stamp, sample.q, sample.qd)
+        if self._delay is not None:
+            self._delay.joints(stamp, sample.q, sample.qd)
+        state = observer.status.state
+        if state != "waiting":
             self._publish(observer, sample.nanos)
+        self._publish_trust(observer, state, sample.nanos)
 
     # -- outputs --------------------------------------------------------------------------------
+
+    def _publish_trust(self, observer: Observer, state: str, nanos: int) -> None:
+        """What others need to know before they rely on the estimate."""
+        if state != self._state:
+            self._state = state
+            self._estimate_state.publish(String(data=state))
+        since = nanos - self._covariance_nanos
+        if 0 <= since < COVARIANCE_PERIOD:
+            return
+        if self._locked_covariance.get_subscription_count() == 0:
+            return
+        covariance = observer.locked_velocity_covariance
+        if covariance is None:
+            return
+        self._covariance_nanos = nanos
+        group, message = observer.robot.base_group, TwistWithCovarianceStamped()
+        message.header.stamp, message.header.frame_id = to_stamp(nanos), self._root
+        fill_twist(message.twist.twist, twist_of_group(group, observer.locked_velocity))
+        message.twist.covariance = (group.iota @ covariance @ group.iota.T).ravel()
+        self._locked_covariance.publish(message)
 
     def _publish(self, observer: Observer, nanos: int) -> None:
         stamp, group = to_stamp(nanos), observer.robot.base_group
@@ -305,7 +387,19 @@ class ObserverNode(RobotNode):
             values[f"measurements {key}"] = str(getattr(status, key))
         values["reinitialisations"] = str(status.reinitialisations)
         values["nis mean"] = f"{self._consistency.mean_nis:.3g}"
+        if isinstance(self.observer, InvariantEkf):
+            values["nis windowed"] = f"{self.observer.windowed_nis:.3g}"
+            values["disturbance factor"] = f"{self.observer.disturbance_factor:.3g}"
+        if self._delay is not None:
+            found = self._delay
+            values["pose delay"] = f"{found.value:.4f} +- {found.deviation:.4f} s"
         doubts = self._consistency.doubts(time.monotonic())
+        if status.state == "inconsistent":
+            return (
+                WARN,
+                f"inconsistent: {'; '.join(filter(None, (status.doubts, doubts)))}",
+                values,
+            )
         if status.state == "tracking" and doubts:
             return WARN, f"tracking, but {doubts}", values
         if status.state == "tracking":
@@ -336,6 +430,15 @@ def _covariances(observer: Observer) -> tuple[Array | None, Array | None]:
     return both[:b, :b], both[b:, b:]
 
 
+def _filter_options(p: ObserverParameters) -> dict[str, Any]:
+    """Options that every filter of these parameters has."""
+    return {
+        "pose_deviation": (p.pose_position_deviation, p.pose_attitude_deviation),
+        "joint_velocity_deviation": p.joint_velocity_deviation,
+        "disturbance": p.disturbance,
+    }
+
+
 def _observer(robot: Robot, p: ObserverParameters) -> Observer:
     """Observer of a robot and parameters."""
     options: dict[str, Any] = {
@@ -345,13 +448,13 @@ def _observer(robot: Robot, p: ObserverParameters) -> Observer:
     }
     if p.observer == "invariant_ekf":
         options |= {
-            "joint_velocity_deviation": p.joint_velocity_deviation,
-            "disturbance": p.disturbance,
+            **_filter_options(p),
             "external_wrench": None if p.external_wrench == "none" else p.external_wrench,
             "gyro_link": p.imu_link or None,
             "gyro_deviation": p.imu_deviation,
             "gyro_bias_walk": p.imu_bias_walk,
             "velocity_deviation": p.velocity_deviation,
+            "stamp_deviation": p.stamp_deviation,
             "gate": p.gate,
             "patience": p.patience,
         }

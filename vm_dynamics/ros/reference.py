@@ -97,6 +97,16 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
         _out("~/odom", "nav_msgs/Odometry", "pose and twist with covariance"),
         _out("~/twist", "geometry_msgs/TwistWithCovarianceStamped", "[v; w] in {1}"),
         _out("~/locked_velocity", "geometry_msgs/TwistStamped", "mu = V + A qd in {1}"),
+        _out(
+            "~/locked_velocity_with_covariance",
+            "geometry_msgs/TwistWithCovarianceStamped",
+            "the same ten times a second, wider while the estimate is inconsistent",
+        ),
+        _out(
+            "~/estimate_state",
+            "std_msgs/String",
+            "waiting, tracking, inconsistent or coasting, when it changes",
+        ),
         _out("~/momentum", _ARRAY, "M_b mu in {1}, (b,)"),
     ),
     "compensator_node": (
@@ -111,6 +121,12 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
             "geometry_msgs/TwistStamped",
             "the observer's, for laws 1 and 2, or for a controller that needs it",
         ),
+        _in(
+            "locked_velocity_with_covariance",
+            "geometry_msgs/TwistWithCovarianceStamped",
+            "the observer's, to know how certain it is",
+        ),
+        _in("estimate_state", "std_msgs/String", "the observer's, to know if it is consistent"),
         _in("odom", "nav_msgs/Odometry", "the observer's, where weight or the base matters"),
         _in(
             "base_target",

@@ -267,6 +267,8 @@ def _compensator(context: Any, robot: str) -> Node:
     parameters |= _controller(context, {**model(context, robot), **parameters})
     wiring = [
         ("locked_velocity", "observer_node/locked_velocity"),
+        ("locked_velocity_with_covariance", "observer_node/locked_velocity_with_covariance"),
+        ("estimate_state", "observer_node/estimate_state"),
         ("odom", "observer_node/odom"),
         ("target", launching.topic(context, "target")),
         ("~/commands", launching.topic(context, "commands")),
