@@ -37,9 +37,7 @@ def test_a_delay_is_found(delay):
 def test_a_delay_is_found_to_5_ms_in_a_minute(name, speed):
     motion = motion_of(name, speed, 60.0)
     finders = {
-        (delay, seed): found(name, motion, delay, seed)
-        for delay in (0.05, 0.5)
-        for seed in (1, 2)
+        (delay, seed): found(name, motion, delay, seed) for delay in (0.05, 0.5) for seed in (1, 2)
     }
     errors = np.array([abs(finder.value - delay) for (delay, _), finder in finders.items()])
     print(f"\n{name}: median {1e3 * np.median(errors):.1f} ms, worst {1e3 * errors.max():.1f} ms")
