@@ -212,12 +212,27 @@ class RobotModel:
             UnphysicalInertiaError: no body has such an inertia.
             NegativeMassError: the mass is below zero.
         """
-        payload = Inertia.of(mass, com, np.zeros(6) if inertia is None else inertia)
-        reason = payload.unphysical() or payload.triangle_violation()
-        if reason is not None:
-            kind = NegativeMassError if payload.mass < 0.0 else UnphysicalInertiaError
-            raise kind(f"payload at {link!r}: {reason}")
+        payload = _physical(f"payload at {link!r}", mass, com, inertia)
         return self._changed(self.description.with_payload(link, payload))
+
+    def with_inertia(
+        self: Self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike | None = None
+    ) -> Self:
+        """A new robot one of whose links has another inertia, as a tank that was emptied.
+
+        Args:
+            link: name of the link.
+            mass: [kg], not negative.
+            com: its centre of mass in the link's frame, shape (3,) [m].
+            inertia: as in :meth:`with_payload`.
+
+        Raises:
+            UnknownLinkError: the robot has no such link.
+            UnphysicalInertiaError: no body has such an inertia.
+            NegativeMassError: the mass is below zero.
+        """
+        own = _physical(f"link {link!r}", mass, com, inertia)
+        return self._changed(self.description.with_inertia(link, own))
 
     def with_locked(self: Self, joints: Any) -> Self:
         """A new robot with some joints fixed.
@@ -241,6 +256,16 @@ class RobotModel:
             return self.tree.frames[link]
         except (KeyError, TypeError):
             raise UnknownLinkError("link", link, self.link_names) from None
+
+
+def _physical(what: str, mass: float, com: ArrayLike, inertia: ArrayLike | None) -> Inertia:
+    """An inertia that some body has, or an error that says why none does."""
+    out = Inertia.of(mass, com, np.zeros(6) if inertia is None else inertia)
+    reason = out.unphysical() or out.triangle_violation()
+    if reason is not None:
+        kind = NegativeMassError if out.mass < 0.0 else UnphysicalInertiaError
+        raise kind(f"{what}: {reason}")
+    return out
 
 
 def vector(name: str, value: Any, size: int) -> Array:

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot carries and how its joints rub, from the way it moves."""

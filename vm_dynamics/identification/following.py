@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow a robot's motion with a model that has unknowns, and learn them.
+
+The state is pose, joints, their velocities and the unknowns; the model moves it, the sensors
+correct it, window by window. The covariance is kept as a square root, so that it stays positive
+however much is learnt. Of a window's many joint samples all that its motion can tell is kept, in
+few rows: the error grows by ``dx/dt = (A_0 + A_1 t) x``, which a power series in t solves, and so
+the samples enter by their projections on as many polynomials as it has terms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from vm_dynamics.dynamics.loads import NO_LOADS
+from vm_dynamics.identification import _kernels
+from vm_dynamics.lie import se3
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.robot import Robot
+
+POWERS = 5  # terms of the series that are kept
+# What is not known of the acceleration of a joint whose effort is not, besides what its own
+# samples say: constant over a window [rad/s^2 or m/s^2].
+DRIVEN_DEVIATION = 0.5
+NO_FLUID = (np.empty((0, 6, 6)), np.empty((0, 1)), np.zeros(3))
+
+
+State = tuple[Array, Array, Array, Array]  # g (4, 4), q (n,), V (b,), qd (n,)
+
+
+class Pose(NamedTuple):
+    """A measured pose: stamp [s], g (4, 4), covariance of Log(g_hat^-1 g) on the group (b, b)."""
+
+    stamp: float
+    g: Array
+    covariance: Array
+
+
+class Window(NamedTuple):
+    """What came in a short time.
+
+    Attributes:
+        stamps: of the joint samples, shape (L + 1,) [s]; the first ends the window before.
+        q: shape (L + 1, n).
+        qd: shape (L + 1, n).
+        effort: over each interval, shape (L, n), or None.
+        wrench: on the base in {1} over each interval, shape (L, b).
+        poses: those within.
+        begin: a pose to begin with at the first sample, if nothing is known before it.
+    """
+
+    stamps: Array
+    q: Array
+    qd: Array
+    effort: Array | None
+    wrench: Array
+    poses: tuple[Pose, ...]
+    begin: Pose | None
+
+
+class Noise(NamedTuple):
+    """Standard deviations of white noise.
+
+    Attributes:
+        q: of joint positions, shape (n,) [rad or m].
+        qd: of joint velocities, shape (n,).
+        effort: of efforts, shape (n,).
+        wrench: of the wrench on the base, shape (b,).
+        twist: of the base velocity before anything is known, shape (b,).
+    """
+
+    q: Array
+    qd: Array
+    effort: Array
+    wrench: Array
+    twist: Array
+
+
+class Unknowns(Protocol):
+    """What is to be learnt, as p coordinates."""
+
+    def models(self, theta: Array) -> Array:
+        """Packed models: at theta, then with each coordinate that is inertia a NUDGE larger."""
+
+    def friction(self, theta: Array, qd: Array) -> Array:
+        """Efforts of friction at velocities, shape (L, n) both."""
+
+    def friction_slopes(self, theta: Array, qd: Array) -> Array:
+        """Mean derivative of :meth:`friction` by theta over the window, shape (p, n)."""
+
+
+class Follower:
+    """A square-root Kalman filter on motion and unknowns.
+
+    Attributes:
+        theta: the unknowns, shape (p,).
+        factor: S of their joint covariance S S^T with the motion; the last p rows are theirs.
+        rejected: poses that did not fit.
+        used: poses that did.
+        cost: squared errors in standard deviations, the prior's too, of the motion that the model
+            made by itself since the last restart.
+    """
+
+    def __init__(
+        self, robot: Robot, unknowns: Unknowns, theta: Array, prior: Array, noise: Noise, gate: float
+    ) -> None:
+        """Know nothing of the motion.
+
+        Args:
+            robot: the robot; gravity and fluid are its own.
+            unknowns: what is to be learnt.
+            theta: where to begin, shape (p,).
+            prior: covariance of the unknowns before anything is known, shape (p, p).
+            noise: of the sensors.
+            gate: of the normalised innovation squared of a pose.
+        """
+        self._robot, self._unknowns, self._noise, self._gate = robot, unknowns, noise, gate
+        self._fluid = NO_FLUID if robot.fluid is None else tuple(robot.fluid)[1:]
+        self._size = robot.b + robot.n
+        self._prior_theta, self._prior = theta, np.linalg.cholesky(prior)
+        self.rejected = self.used = 0
+        self.restart(theta)
+
+    def restart(self, theta: Array, start: State | None = None) -> None:
+        """Know nothing but the prior.
+
+        Args:
+            theta: the unknowns near which to look at the equations, shape (p,).
+            start: the same of the motion where the next window begins; what is measured there
+                if None.
+        """
+        size, p = 2 * self._size, len(theta)
+        self._at, self._start = theta.copy(), start
+        self.factor = np.zeros((size + p, size + p))
+        self.factor[size:, size:] = self._prior
+        # of the estimate, from the motion and the unknowns where the equations are looked at
+        self._error = np.zeros(size + p)
+        self._error[size:] = self._prior_theta - theta
+        self._state: State | None = None
+        self._origin: State | None = None
+        self._flow = np.eye(size + p)
+        off = np.linalg.solve(self._prior, self._error[size:])
+        self.cost = float(off @ off)
+
+    @property
+    def theta(self) -> Array:
+        """The unknowns, shape (p,)."""
+        return self._at + self._error[2 * self._size :]
+
+    @property
+    def covariance(self) -> Array:
+        """Of the unknowns, shape (p, p)."""
+        rows = self.factor[2 * self._size :]
+        return rows @ rows.T
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the motion is known."""
+        return self._state is not None
+
+    def relinearize(self) -> None:
+        """Look at the equations where motion and unknowns are now."""
+        self._at = self.theta
+        if self._state is not None:
+            self._state = self.moved(self._state, self._error)
+        self._error = np.zeros_like(self._error)
+
+    def moved(self, state: State, error: Array) -> State:
+        """A motion corrected by an error, shape (2 (b + n) + ...)."""
+        b, size = self._robot.b, self._size
+        g, q, V, qd = state
+        turn = se3.exp(self._robot.base_group.iota @ error[:b])
+        V1, qd1 = V + error[size : size + b], qd + error[size + b : 2 * size]
+        return g @ turn, q + error[b:size], V1, qd1
+
+    def _begin(self, window: Window, pose: Pose) -> None:
+        b, size = self._robot.b, self._size
+        learnt = self.covariance
+        scale = np.concatenate((np.zeros(b), self._noise.q, self._noise.twist, self._noise.qd))
+        start = np.diag(scale**2)
+        start[:b, :b] = pose.covariance
+        self.factor = np.zeros_like(self.factor)
+        self.factor[: 2 * size, : 2 * size] = np.linalg.cholesky(start)
+        self.factor[2 * size :, 2 * size :] = np.linalg.cholesky(learnt)
+        self._error[: 2 * size] = 0.0
+        if self._start is None:
+            self._origin = self._state = pose.g, window.q[0], np.zeros(b), window.qd[0]
+            return
+        g, q, V, qd = self._origin = self._state = self._start
+        self._start = None
+        self._error[:b] = self._pose_error(g, pose.g)
+        self._error[b:size] = window.q[0] - q
+        # nothing is known of V: it may as well begin here
+        self._error[size + b : 2 * size] = window.qd[0] - qd
+        off = np.linalg.solve(self.factor[: 2 * size, : 2 * size], self._error[: 2 * size])
+        self.cost += float(off @ off)
+
+    def step(self, window: Window, *, hold: bool = False) -> None:
+        """Take in a window, which begins where the last one ended.
+
+        Args:
+            window: what came.
+            hold: whether to look at the equations along the motion that the model makes by
+                itself, as Gauss and Newton do, instead of near the estimate at each window. Not
+                where efforts are missing: the model does not make that motion.
+        """
+        if window.begin is not None:
+            self._begin(window, window.begin)
+        if self._state is None:
+            return
+        count, b, size, total = len(window.stamps) - 1, self._robot.b, self._size, len(self._error)
+        motion = tuple(np.empty((count + 1, *x.shape)) for x in self._state)
+        for rows, first in zip(motion, self._state, strict=True):
+            rows[0] = first
+        passive, given, deviation = self._inputs(window)
+        slopes = self._follow(window, passive, given, motion)
+        g, q, V, qd = motion
+        duration = window.stamps[-1] - window.stamps[0]
+        times = (window.stamps - window.stamps[0]) / duration
+        powers = self._powers(V, slopes, times, duration)
+
+        rows, errors = self._joint_rows(window, times[1:], powers, q, qd)
+        wide = np.zeros((total + size, total + size))
+        wide[:total, :total] = self.factor
+        wide[range(total, total + size), range(total, total + size)] = deviation
+        mean = np.concatenate((self._error, np.zeros(size)))
+        for pose in window.poses:
+            row, error = self._pose_row(pose, window, times, powers, g, V)
+            known = row @ wide
+            off = error - row @ mean
+            nis = off @ np.linalg.solve(np.eye(b) + known @ known.T, off)
+            if nis > self._gate:
+                self.rejected += 1
+                continue
+            self.used += 1
+            rows, errors = np.concatenate((rows, row)), np.concatenate((errors, error))
+        self.cost += float(errors @ errors)
+        known = rows @ wide
+        inverse = np.linalg.inv(np.linalg.cholesky(np.eye(len(wide)) + known.T @ known))
+        wide = wide @ inverse.T
+        mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
+        flow = powers.sum(axis=0)
+        self._flow = flow[:, :total] @ self._flow
+        self._end(flow, wide, mean, motion)
+        if self._state is not None and not (hold and window.effort is not None):
+            self._state = self.moved(self._state, self._error)
+            self._error[: 2 * size] = 0.0
+
+    def _end(self, flow: Array, wide: Array, mean: Array, motion: tuple[Array, ...]) -> None:
+        """Go to the end of the window."""
+        error = flow @ mean
+        if not (np.isfinite(error).all() and np.isfinite(wide).all()):
+            self._state = None
+            return
+        g, q, V, qd = (rows[-1] for rows in motion)
+        self._state, self._error = (g, q, V, qd), error
+        self.factor = np.linalg.qr((flow @ wide).T, mode="r").T
+
+    def way_back(self) -> tuple[State | None, Array]:
+        """How far the estimate is from where the pass began, by the linear equations.
+
+        Returns:
+            The motion and, shape (2 (b + n) + p,), the error there of motion and unknowns.
+        """
+        return self._origin, np.linalg.solve(self._flow, self._error)
+
+    def _inputs(self, window: Window) -> tuple[Array, Array, Array]:
+        """Which forces are given, what is given over each interval, and its deviation."""
+        robot, b = self._robot, self._robot.b
+        count = len(window.stamps) - 1
+        passive, deviation = np.ones(self._size), np.empty(self._size)
+        deviation[:b] = self._noise.wrench / np.sqrt(count)
+        given = np.empty((count, self._size))
+        given[:, :b] = window.wrench
+        speeds, accelerations = _smooth(window, self._noise)
+        self._speeds = speeds
+        if window.effort is None:
+            passive[b:] = 0.0
+            given[:, b:] = accelerations
+            deviation[b:] = DRIVEN_DEVIATION
+        else:
+            given[:, b:] = window.effort + self._unknowns.friction(self._at, speeds)
+            deviation[b:] = self._noise.effort / np.sqrt(count)
+        return passive, given, deviation
+
+    def _follow(
+        self, window: Window, passive: Array, given: Array, motion: tuple[Array, ...]
+    ) -> Array:
+        """Motion by the model, and slopes of the accelerations by all columns, (b + n, ...)."""
+        models = self._unknowns.models(self._at)
+        size = self._size
+        slopes = np.empty((2, 3 * size + len(models) - 1, size))
+        _kernels.follow.checked(
+            models, *self._fluid, passive, given, np.diff(window.stamps), *motion, slopes
+        )
+        by_state, by_given, by_theta = np.split(slopes, (2 * size, 3 * size), axis=1)
+        if window.effort is not None:
+            rub = self._unknowns.friction_slopes(self._at, self._speeds)
+            if len(rub):
+                by_theta = np.concatenate((by_theta, rub @ by_given[:, self._robot.b :]), axis=1)
+        elif by_theta.shape[1] < len(self._at):
+            by_theta = np.zeros((2, len(self._at), size))
+        return np.concatenate((by_state, by_theta, by_given), axis=1).swapaxes(1, 2)
+
+    def _powers(self, V: Array, slopes: Array, times: Array, duration: float) -> Array:
+        """Coefficients of s^k in the flow of error, unknowns and inputs, s from 0 to 1.
+
+        Rows are those of state and unknowns, columns those and the inputs'.
+        """
+        b, size, total, count = self._robot.b, self._size, len(self.factor), len(times) - 1
+        A = np.zeros((2, 2 * size, total + size))
+        early, late = _kernels.quarters(count)
+        for half, i in enumerate((early, late)):
+            A[half, :b, :b] = -self._robot.base_group.ad(V[i])
+        A[:, :b, size : size + b] = np.eye(b)
+        A[:, b:size, size + b : 2 * size] = np.eye(size - b)
+        A[:, size:] = slopes
+        A *= duration
+        A1 = (A[1] - A[0]) / (times[late] - times[early])
+        A0 = A[0] - times[early] * A1
+        out = np.zeros((POWERS, total, total + size))
+        out[0, :, :total] = np.eye(total)
+        out[1, : 2 * size] = A0
+        out[2, : 2 * size] = 0.5 * (A0[:, : 2 * size] @ A0 + A1)
+        for k in range(3, POWERS):
+            before = np.concatenate((out[k - 1, : 2 * size], out[k - 2, : 2 * size]))
+            both = np.concatenate((A0[:, : 2 * size], A1[:, : 2 * size]), axis=1)
+            out[k, : 2 * size] = both @ before / k
+        return out
+
+    def _joint_rows(
+        self, window: Window, times: Array, powers: Array, q: Array, qd: Array
+    ) -> tuple[Array, Array]:
+        """What the joint samples say of the error where the window begins, whitened."""
+        b, size, noise = self._robot.b, self._size, self._noise
+        which = np.r_[b:size, size + b : 2 * size]
+        weight = 1.0 / np.concatenate((noise.q, noise.qd))
+        Q, R = np.linalg.qr(times[:, None] ** np.arange(POWERS))
+        rows = np.tensordot(R, weight[:, None] * powers[:, which], 1)
+        errors = np.concatenate((window.q[1:] - q[1:], window.qd[1:] - qd[1:]), axis=1) * weight
+        return rows.reshape(-1, powers.shape[2]), (Q.T @ errors).ravel()
+
+    def _pose_row(
+        self, pose: Pose, window: Window, times: Array, powers: Array, g: Array, V: Array
+    ) -> tuple[Array, Array]:
+        """The same of a pose."""
+        group = self._robot.base_group
+        i = min(int(np.searchsorted(window.stamps, pose.stamp, side="right")), len(times) - 1)
+        late = pose.stamp - window.stamps[i - 1]
+        mean = V[i - 1] + 0.5 * late / (window.stamps[i] - window.stamps[i - 1]) * (V[i] - V[i - 1])
+        here = g[i - 1] @ se3.exp(group.iota @ (late * mean))
+        whiten = np.linalg.inv(np.linalg.cholesky(pose.covariance))
+        t = times[i - 1] + (times[i] - times[i - 1]) * late / (window.stamps[i] - window.stamps[i - 1])
+        row = np.tensordot(t ** np.arange(POWERS), powers[:, : self._robot.b], 1)
+        return whiten @ row, whiten @ self._pose_error(here, pose.g)
+
+    def _pose_error(self, g: Array, measured: Array) -> Array:
+        """Log(g^-1 g_m) in coordinates of the group, shape (b,)."""
+        return self._robot.base_group.iota_pinv @ se3.log(se3.inverse(g) @ measured)
+
+
+def _smooth(window: Window, noise: Noise) -> tuple[Array, Array]:
+    """Velocities and accelerations over each interval, shape (L, n), by a cubic of the samples."""
+    duration = window.stamps[-1] - window.stamps[0]
+    s = (window.stamps - window.stamps[0]) / duration
+    k = np.arange(min(POWERS, len(s)))
+    positions = s[:, None] ** k
+    velocities = k * s[:, None] ** np.maximum(k - 1, 0) / duration
+    middle = 0.5 * (s[1:, None] + s[:-1, None])
+    rate = k * middle ** np.maximum(k - 1, 0) / duration
+    second = k * (k - 1) * middle ** np.maximum(k - 2, 0) / duration**2
+    # positions alone say where the joints are, velocities how fast: one weight serves all joints
+    wp, wv = 1.0 / noise.q.max(), 1.0 / noise.qd.max()
+    basis = np.concatenate((wp * positions, wv * velocities))
+    values = np.concatenate((wp * window.q, wv * window.qd))
+    fit = np.linalg.lstsq(basis, values, rcond=None)[0]
+    return rate @ fit, second @ fit
