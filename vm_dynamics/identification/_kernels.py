@@ -7,6 +7,7 @@ import numpy as np
 
 from vm_dynamics.compiled import entry, jit
 from vm_dynamics.dynamics.motion_kernels import accelerate, move_base, runge_kutta_step
+from vm_dynamics.model.table import GRAVITY
 
 # Of finite differences, in SI units: rounding and curvature both leave seven digits of a slope.
 NUDGE = 1e-6
@@ -40,7 +41,12 @@ def write_slopes(models, added, elements, current, passive, given, g, q, base, q
     here = np.empty(size)
     moved = np.empty((4, 4))
     accelerations(models[0], added, elements, current, passive, given, g, q, base, qd, here)
+    gravity = models[0, 0, GRAVITY : GRAVITY + 3]
+    floats = added.shape[0] == 0 and not gravity.any()  # the pose does not matter
     for i in range(out.shape[0]):
+        if floats and i < b:
+            out[i] = 0.0
+            continue
         now = point.copy()
         model = models[0]
         if i < 3 * size:

@@ -24,6 +24,7 @@ POWERS = 5  # terms of the series that are kept
 # What is not known of the acceleration of a joint whose effort is not, besides what its own
 # samples say: constant over a window [rad/s^2 or m/s^2].
 DRIVEN_DEVIATION = 0.5
+LARGEST = 1e3  # of velocities [SI], beyond which a model has nothing to do with the robot
 NO_FLUID = (np.empty((0, 6, 6)), np.empty((0, 1)), np.zeros(3))
 
 
@@ -31,11 +32,37 @@ State = tuple[Array, Array, Array, Array]  # g (4, 4), q (n,), V (b,), qd (n,)
 
 
 class Pose(NamedTuple):
-    """A measured pose: stamp [s], g (4, 4), covariance of Log(g_hat^-1 g) on the group (b, b)."""
+    """A measured pose.
+
+    Attributes:
+        stamp: [s].
+        g: of {1} in the world, shape (4, 4).
+        factor: L of the covariance L L^T of Log(g_hat^-1 g) on the group, shape (b, b).
+        whiten: its inverse.
+    """
 
     stamp: float
     g: Array
-    covariance: Array
+    factor: Array
+    whiten: Array
+
+
+class Noise(NamedTuple):
+    """Standard deviations of white noise.
+
+    Attributes:
+        q: of joint positions, shape (n,) [rad or m].
+        qd: of joint velocities, shape (n,).
+        effort: of efforts, shape (n,).
+        wrench: of the wrench on the base, shape (b,).
+        twist: of the base velocity before anything is known, shape (b,).
+    """
+
+    q: Array
+    qd: Array
+    effort: Array
+    wrench: Array
+    twist: Array
 
 
 class Window(NamedTuple):
@@ -59,36 +86,52 @@ class Window(NamedTuple):
     poses: tuple[Pose, ...]
     begin: Pose | None
 
-
-class Noise(NamedTuple):
-    """Standard deviations of white noise.
-
-    Attributes:
-        q: of joint positions, shape (n,) [rad or m].
-        qd: of joint velocities, shape (n,).
-        effort: of efforts, shape (n,).
-        wrench: of the wrench on the base, shape (b,).
-        twist: of the base velocity before anything is known, shape (b,).
-    """
-
-    q: Array
-    qd: Array
-    effort: Array
-    wrench: Array
-    twist: Array
+    def smooth(self, noise: Noise) -> tuple[Array, Array]:
+        """Velocities and accelerations over each interval, shape (L, n), by a cubic of the samples."""
+        duration = self.stamps[-1] - self.stamps[0]
+        s = (self.stamps - self.stamps[0]) / duration
+        k = np.arange(min(4, len(s)))
+        positions = s[:, None] ** k
+        velocities = k * s[:, None] ** np.maximum(k - 1, 0) / duration
+        middle = 0.5 * (s[1:, None] + s[:-1, None])
+        rate = k * middle ** np.maximum(k - 1, 0) / duration
+        second = k * (k - 1) * middle ** np.maximum(k - 2, 0) / duration**2
+        # one weight serves all joints: how far positions are to be trusted before velocities
+        wp, wv = 1.0 / noise.q.max(), 1.0 / noise.qd.max()
+        basis = np.concatenate((wp * positions, wv * velocities))
+        values = np.concatenate((wp * self.q, wv * self.qd))
+        fit = np.linalg.lstsq(basis, values, rcond=None)[0]
+        return rate @ fit, second @ fit
 
 
 class Unknowns(Protocol):
-    """What is to be learnt, as p coordinates."""
+    """What is to be learnt, as p coordinates of an inertia or of friction.
+
+    Attributes:
+        rubs: whether there is friction besides the efforts.
+    """
+
+    rubs: bool
 
     def models(self, theta: Array) -> Array:
-        """Packed models: at theta, then with each coordinate that is inertia a NUDGE larger."""
+        """Packed models: at theta and, if these are inertia, with each coordinate a NUDGE larger."""
 
     def friction(self, theta: Array, qd: Array) -> Array:
         """Efforts of friction at velocities, shape (L, n) both."""
 
     def friction_slopes(self, theta: Array, qd: Array) -> Array:
         """Mean derivative of :meth:`friction` by theta over the window, shape (p, n)."""
+
+
+class Snapshot(NamedTuple):
+    """The end of a pass, and the motion where it began."""
+
+    theta: Array
+    error: Array
+    factor: Array
+    state: State
+    origin: State
+    flow: Array
 
 
 class Follower:
@@ -99,6 +142,7 @@ class Follower:
         factor: S of their joint covariance S S^T with the motion; the last p rows are theirs.
         rejected: poses that did not fit.
         used: poses that did.
+        unknowns: what is to be learnt.
         cost: squared errors in standard deviations, the prior's too, of the motion that the model
             made by itself since the last restart.
     """
@@ -116,7 +160,7 @@ class Follower:
             noise: of the sensors.
             gate: of the normalised innovation squared of a pose.
         """
-        self._robot, self._unknowns, self._noise, self._gate = robot, unknowns, noise, gate
+        self._robot, self.unknowns, self._noise, self._gate = robot, unknowns, noise, gate
         self._fluid = NO_FLUID if robot.fluid is None else tuple(robot.fluid)[1:]
         self._size = robot.b + robot.n
         self._prior_theta, self._prior = theta, np.linalg.cholesky(prior)
@@ -133,16 +177,16 @@ class Follower:
         """
         size, p = 2 * self._size, len(theta)
         self._at, self._start = theta.copy(), start
+        off = self._prior_theta - theta
         self.factor = np.zeros((size + p, size + p))
         self.factor[size:, size:] = self._prior
         # of the estimate, from the motion and the unknowns where the equations are looked at
         self._error = np.zeros(size + p)
-        self._error[size:] = self._prior_theta - theta
+        self._error[size:] = off
         self._state: State | None = None
         self._origin: State | None = None
         self._flow = np.eye(size + p)
-        off = np.linalg.solve(self._prior, self._error[size:])
-        self.cost = float(off @ off)
+        self.cost = float(np.sum(np.linalg.solve(self._prior, off) ** 2))
 
     @property
     def theta(self) -> Array:
@@ -179,10 +223,9 @@ class Follower:
         b, size = self._robot.b, self._size
         learnt = self.covariance
         scale = np.concatenate((np.zeros(b), self._noise.q, self._noise.twist, self._noise.qd))
-        start = np.diag(scale**2)
-        start[:b, :b] = pose.covariance
         self.factor = np.zeros_like(self.factor)
-        self.factor[: 2 * size, : 2 * size] = np.linalg.cholesky(start)
+        self.factor[: 2 * size, : 2 * size] = np.diag(scale)
+        self.factor[:b, :b] = pose.factor
         self.factor[2 * size :, 2 * size :] = np.linalg.cholesky(learnt)
         self._error[: 2 * size] = 0.0
         if self._start is None:
@@ -217,6 +260,9 @@ class Follower:
         passive, given, deviation = self._inputs(window)
         slopes = self._follow(window, passive, given, motion)
         g, q, V, qd = motion
+        if not abs(V).max() + abs(qd).max() < LARGEST:
+            self._state = None
+            return
         duration = window.stamps[-1] - window.stamps[0]
         times = (window.stamps - window.stamps[0]) / duration
         powers = self._powers(V, slopes, times, duration)
@@ -228,13 +274,14 @@ class Follower:
         mean = np.concatenate((self._error, np.zeros(size)))
         for pose in window.poses:
             row, error = self._pose_row(pose, window, times, powers, g, V)
-            known = row @ wide
-            off = error - row @ mean
-            nis = off @ np.linalg.solve(np.eye(b) + known @ known.T, off)
-            if nis > self._gate:
-                self.rejected += 1
-                continue
-            self.used += 1
+            if not hold:
+                known = row @ wide
+                off = error - row @ mean
+                nis = off @ np.linalg.solve(np.eye(b) + known @ known.T, off)
+                if nis > self._gate:
+                    self.rejected += 1
+                    continue
+                self.used += 1
             rows, errors = np.concatenate((rows, row)), np.concatenate((errors, error))
         self.cost += float(errors @ errors)
         known = rows @ wide
@@ -251,20 +298,45 @@ class Follower:
     def _end(self, flow: Array, wide: Array, mean: Array, motion: tuple[Array, ...]) -> None:
         """Go to the end of the window."""
         error = flow @ mean
-        if not (np.isfinite(error).all() and np.isfinite(wide).all()):
+        if not (abs(error).max() < LARGEST and np.isfinite(wide).all()):
             self._state = None
             return
         g, q, V, qd = (rows[-1] for rows in motion)
         self._state, self._error = (g, q, V, qd), error
         self.factor = np.linalg.qr((flow @ wide).T, mode="r").T
 
-    def way_back(self) -> tuple[State | None, Array]:
-        """How far the estimate is from where the pass began, by the linear equations.
+    def snapshot(self) -> Snapshot:
+        """Where the pass is now."""
+        assert self._state is not None and self._origin is not None
+        return Snapshot(
+            self._at, self._error, self.factor, self._state, self._origin, self._flow
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to where a pass was."""
+        self._at, self._error, self.factor, self._state, self._origin, self._flow = snapshot
+
+    def way_back(self, end: Snapshot, damping: float) -> tuple[State, Array]:
+        """How far the estimate is from where a pass began, by the linear equations.
+
+        Args:
+            end: of the pass.
+            damping: how much to trust the unknowns where the pass looked at the equations, as a
+                part of the prior.
 
         Returns:
-            The motion and, shape (2 (b + n) + p,), the error there of motion and unknowns.
+            The motion where it began and, shape (2 (b + n) + p,), the error there of motion and
+            unknowns.
         """
-        return self._origin, np.linalg.solve(self._flow, self._error)
+        size, error = 2 * self._size, end.error
+        if damping > 0.0:
+            # as if the unknowns had been measured to be where they were taken to be
+            rows = np.linalg.solve(self._prior, end.factor[size:]) * np.sqrt(damping)
+            known = end.factor @ rows.T
+            inner = np.eye(len(rows)) + rows @ rows.T
+            measured = np.linalg.solve(self._prior, error[size:]) * np.sqrt(damping)
+            error = error - known @ np.linalg.solve(inner, measured)
+        return end.origin, np.linalg.solve(end.flow, error)
 
     def _inputs(self, window: Window) -> tuple[Array, Array, Array]:
         """Which forces are given, what is given over each interval, and its deviation."""
@@ -274,14 +346,14 @@ class Follower:
         deviation[:b] = self._noise.wrench / np.sqrt(count)
         given = np.empty((count, self._size))
         given[:, :b] = window.wrench
-        speeds, accelerations = _smooth(window, self._noise)
-        self._speeds = speeds
         if window.effort is None:
             passive[b:] = 0.0
-            given[:, b:] = accelerations
+            given[:, b:] = window.smooth(self._noise)[1]
             deviation[b:] = DRIVEN_DEVIATION
         else:
-            given[:, b:] = window.effort + self._unknowns.friction(self._at, speeds)
+            given[:, b:] = window.effort
+            if self.unknowns.rubs:
+                given[:, b:] += self.unknowns.friction(self._at, window.smooth(self._noise)[0])
             deviation[b:] = self._noise.effort / np.sqrt(count)
         return passive, given, deviation
 
@@ -289,19 +361,18 @@ class Follower:
         self, window: Window, passive: Array, given: Array, motion: tuple[Array, ...]
     ) -> Array:
         """Motion by the model, and slopes of the accelerations by all columns, (b + n, ...)."""
-        models = self._unknowns.models(self._at)
-        size = self._size
+        models = self.unknowns.models(self._at)
+        n, size = self._robot.n, self._size
         slopes = np.empty((2, 3 * size + len(models) - 1, size))
         _kernels.follow.checked(
             models, *self._fluid, passive, given, np.diff(window.stamps), *motion, slopes
         )
         by_state, by_given, by_theta = np.split(slopes, (2 * size, 3 * size), axis=1)
-        if window.effort is not None:
-            rub = self._unknowns.friction_slopes(self._at, self._speeds)
-            if len(rub):
-                by_theta = np.concatenate((by_theta, rub @ by_given[:, self._robot.b :]), axis=1)
-        elif by_theta.shape[1] < len(self._at):
+        if len(models) == 1:  # it is friction that is unknown
             by_theta = np.zeros((2, len(self._at), size))
+            if window.effort is not None:
+                speeds = window.smooth(self._noise)[0]
+                by_theta += self.unknowns.friction_slopes(self._at, speeds) @ by_given[:, -n:]
         return np.concatenate((by_state, by_theta, by_given), axis=1).swapaxes(1, 2)
 
     def _powers(self, V: Array, slopes: Array, times: Array, duration: float) -> Array:
@@ -351,29 +422,10 @@ class Follower:
         late = pose.stamp - window.stamps[i - 1]
         mean = V[i - 1] + 0.5 * late / (window.stamps[i] - window.stamps[i - 1]) * (V[i] - V[i - 1])
         here = g[i - 1] @ se3.exp(group.iota @ (late * mean))
-        whiten = np.linalg.inv(np.linalg.cholesky(pose.covariance))
         t = times[i - 1] + (times[i] - times[i - 1]) * late / (window.stamps[i] - window.stamps[i - 1])
         row = np.tensordot(t ** np.arange(POWERS), powers[:, : self._robot.b], 1)
-        return whiten @ row, whiten @ self._pose_error(here, pose.g)
+        return pose.whiten @ row, pose.whiten @ self._pose_error(here, pose.g)
 
     def _pose_error(self, g: Array, measured: Array) -> Array:
         """Log(g^-1 g_m) in coordinates of the group, shape (b,)."""
         return self._robot.base_group.iota_pinv @ se3.log(se3.inverse(g) @ measured)
-
-
-def _smooth(window: Window, noise: Noise) -> tuple[Array, Array]:
-    """Velocities and accelerations over each interval, shape (L, n), by a cubic of the samples."""
-    duration = window.stamps[-1] - window.stamps[0]
-    s = (window.stamps - window.stamps[0]) / duration
-    k = np.arange(min(POWERS, len(s)))
-    positions = s[:, None] ** k
-    velocities = k * s[:, None] ** np.maximum(k - 1, 0) / duration
-    middle = 0.5 * (s[1:, None] + s[:-1, None])
-    rate = k * middle ** np.maximum(k - 1, 0) / duration
-    second = k * (k - 1) * middle ** np.maximum(k - 2, 0) / duration**2
-    # positions alone say where the joints are, velocities how fast: one weight serves all joints
-    wp, wv = 1.0 / noise.q.max(), 1.0 / noise.qd.max()
-    basis = np.concatenate((wp * positions, wv * velocities))
-    values = np.concatenate((wp * window.q, wv * window.qd))
-    fit = np.linalg.lstsq(basis, values, rcond=None)[0]
-    return rate @ fit, second @ fit

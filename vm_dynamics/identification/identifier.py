@@ -21,8 +21,9 @@ from vm_dynamics.estimation.checks import (
     seconds,
 )
 from vm_dynamics.identification import _kernels
-from vm_dynamics.identification.following import Follower, Noise, Pose, Unknowns, Window
-from vm_dynamics.identification.record import Record, Sample
+from vm_dynamics.identification.first_guess import FirstGuess
+from vm_dynamics.identification.following import Follower, Noise, Pose, State, Unknowns, Window
+from vm_dynamics.identification.record import Record
 from vm_dynamics.identification.settling import settle
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
@@ -122,6 +123,7 @@ class Identifier:
 
     def _forget(self) -> None:
         self._first: list[Window] = []
+        self._begin: State | None = None  # the motion where they begin
         self._duration, self._stage = 0.0, 0
 
     # -- inputs ---------------------------------------------------------------------------------
@@ -138,18 +140,19 @@ class Identifier:
             effort: what the motors give from this stamp on until the next sample, shape (n,)
                 [N m or N]; None where it is not measured.
         """
-        n = (self._model.n,)
-        sample = Sample(
-            stamp if type(stamp) is float else seconds(stamp),
-            numbers("q", q, n),
-            numbers("qd", qd, n),
-            None if effort is None else numbers("effort", effort, n),
-        )
-        is_good = isfinite(sample.stamp) and is_moderate(sample.q) and is_moderate(sample.qd)
-        if not (is_good and (sample.effort is None or is_moderate(sample.effort))):
+        t = stamp if type(stamp) is float else seconds(stamp)
+        parts = (q, qd) if effort is None else (q, qd, effort)
+        try:
+            values = np.array(parts, dtype=float)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.shape != (len(parts), self._model.n):  # say which of them it is
+            n = (self._model.n,)
+            values = np.array([numbers(*x, n) for x in zip(("q", "qd", "effort"), parts)])
+        if not (isfinite(t) and is_moderate(values)):
             self._malformed += 1
             return
-        self._record.add_sample(sample)
+        self._record.add_sample(t, values)
         for window in self._record.windows():
             self._learn(window)
 
@@ -171,7 +174,8 @@ class Identifier:
             if asked.any():
                 noise = pinv @ asked @ pinv.T if six else asked
         if isfinite(t) and is_pose(value) and is_covariance(noise):
-            self._record.add_pose(Pose(t, value, noise))
+            factor = np.linalg.cholesky(noise)
+            self._record.add_pose(Pose(t, value, factor, np.linalg.inv(factor)))
         else:
             self._malformed += 1
 
@@ -198,15 +202,19 @@ class Identifier:
 
     def _learn(self, window: Window) -> None:
         follower = self._follower
-        follower.step(window)
         self._duration += window.stamps[-1] - window.stamps[0]
         if self._stage == len(SETTLING):
+            follower.step(window)
             follower.relinearize()
             return
         self._first.append(window)
         if self._duration >= SETTLING[self._stage]:
+            theta, reach = follower.theta, np.sqrt(np.diag(self._prior))
+            if self._stage == 0:
+                guess = FirstGuess(self._model, follower.unknowns, self._noise, self._first)
+                theta = guess.search(theta, reach)
             self._stage += 1
-            settle(follower, self._first, np.sqrt(np.diag(self._prior)))
+            self._begin = settle(follower, self._first, theta, self._begin, reach)
         if self._stage == len(SETTLING):
             self._first = []
 

@@ -22,6 +22,7 @@ LIKELY_GYRATION = 0.2  # radius of gyration, of the robot's
 LOG_DEVIATION = 1.5  # of half the logarithm of the mass, and of lengths: a factor of 20, and 4.5
 # A coordinate whose deviation is still this part of the one before has not been learnt.
 UNLEARNT = 0.3
+_NUDGES = np.concatenate((np.zeros((1, body.SIZE)), NUDGE * np.eye(body.SIZE)))
 
 
 class PayloadIdentifier(Identifier):
@@ -153,7 +154,8 @@ class PayloadUnknowns:
                 if x.name != link and robot.link_frame(x.name).body == frame.body
             )
         self._own = own if whole else None
-        self._rubs = friction
+        self.rubs = friction and bool(robot.damping.any() or robot.friction.any())
+        self._models = np.tile(robot.packed, (1 + body.SIZE, 1, 1))
         self._rest = body.of_inertia(rest)
 
     def likely(self) -> tuple[Array, Array]:
@@ -174,16 +176,12 @@ class PayloadUnknowns:
 
     def models(self, theta: Array) -> Array:
         """Packed models: at theta, then with each coordinate a NUDGE larger, shape (11, ., .)."""
-        points = theta + np.concatenate((np.zeros((1, body.SIZE)), NUDGE * np.eye(body.SIZE)))
-        J = self._pose @ body.pseudo_inertia(points) @ self._pose.T + self._rest
-        out = np.tile(self._robot.packed, (len(points), 1, 1))
-        out[:, self._row, table.MASS : table.WIDTH] = body.ten_numbers(J)
-        return out
+        J = self._pose @ body.pseudo_inertia(theta + _NUDGES) @ self._pose.T + self._rest
+        self._models[:, self._row, table.MASS : table.WIDTH] = body.ten_numbers(J)
+        return self._models
 
     def friction(self, theta: Array, qd: Array) -> Array:
         """That of the robot, which is known."""
-        if not self._rubs:
-            return np.zeros_like(qd)
         return -self._robot.damping * qd - self._robot.friction * np.tanh(qd / STICTION_SPEED)
 
     def friction_slopes(self, theta: Array, qd: Array) -> Array:

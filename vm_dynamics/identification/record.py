@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +15,11 @@ from vm_dynamics.identification.following import Pose, Window
 from vm_dynamics.lie.se3 import Array
 
 
-class Sample:
-    """A joint sample: stamp, q, qd and, if measured, the efforts from it on until the next."""
+class Sample(NamedTuple):
+    """A joint sample: q, qd and, if measured, the efforts from it on until the next, (3, n)."""
 
-    __slots__ = ("effort", "q", "qd", "stamp")
-
-    def __init__(self, stamp: float, q: Array, qd: Array, effort: Array | None) -> None:
-        self.stamp, self.q, self.qd, self.effort = stamp, q, qd, effort
+    stamp: float
+    values: Array
 
 
 class Record:
@@ -54,8 +53,12 @@ class Record:
         self._start: Pose | None = None  # the pose to begin with
         self._begun = False
 
-    def add_sample(self, sample: Sample) -> None:
-        """A joint sample; one that is not newer than the last is counted and left out."""
+    def add_sample(self, stamp: float, values: Array) -> None:
+        """A joint sample: q, qd and perhaps efforts, a row of n each.
+
+        One that is not newer than the last is counted and left out.
+        """
+        sample = Sample(stamp, values)
         if self._samples:
             newest = self._samples[-1].stamp
             if sample.stamp <= newest:
@@ -108,13 +111,13 @@ class Record:
             first, newest = samples[0].stamp, samples[-1].stamp
             if newest < first + self._window + self._delay:
                 return
-            has_effort = samples[0].effort is not None
+            rows = len(samples[0].values)
             last = 1
             while last < len(samples) - 1:
                 following = samples[last + 1].stamp
                 if following > first + self._window + ROUNDING:
                     break
-                if (samples[last].effort is not None) is not has_effort:
+                if len(samples[last].values) != rows:
                     break  # a window has efforts for all or for none
                 last += 1
             begin, self._start, self._begun = self._start, None, True
@@ -143,12 +146,12 @@ class Record:
         poses = []
         while self._poses and self._poses[0].stamp <= stamps[-1]:
             poses.append(self._poses.popleft())
-        efforts = [s.effort for s in part[:-1] if s.effort is not None]
+        has_efforts = len(part[0].values) == 3
         return Window(
             stamps,
-            np.array([s.q for s in part]),
-            np.array([s.qd for s in part]),
-            np.array(efforts) if efforts else None,
+            np.array([s.values[0] for s in part]),
+            np.array([s.values[1] for s in part]),
+            np.array([s.values[2] for s in part[:-1]]) if has_efforts else None,
             self._mean_wrenches(stamps),
             tuple(poses),
             begin,
