@@ -121,10 +121,11 @@ class Sensed:
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray
+    F: np.ndarray
     poses: np.ndarray  # one for each POSE_EVERY samples
 
 
-def sense(motion, seed, *, encoder=ENCODER_NOISE, effort=0.0):
+def sense(motion, seed, *, encoder=ENCODER_NOISE, effort=0.0, wrench=(0.0, 0.0)):
     """Sensors with white noise."""
     rng = np.random.default_rng(seed)
     shape = motion.q.shape
@@ -135,6 +136,7 @@ def sense(motion, seed, *, encoder=ENCODER_NOISE, effort=0.0):
         motion.q + encoder * rng.normal(size=shape),
         motion.qd + VELOCITY_NOISE * rng.normal(size=shape),
         motion.tau + effort * rng.normal(size=shape),
+        motion.F + np.repeat(wrench, 3) * rng.normal(size=motion.F.shape),
         np.array([motion.g[k] @ se3.exp(scale * rng.normal(size=6)) for k in samples]),
     )
 
@@ -142,10 +144,10 @@ def sense(motion, seed, *, encoder=ENCODER_NOISE, effort=0.0):
 def feed(identifier, sensed, *, efforts=True):
     """Let an identifier see it all."""
     motion = sensed.motion
-    pushed = motion.F.any()
+    pushed = sensed.F.any()
     for k, t in enumerate(motion.t.tolist()):
         if pushed:
-            identifier.base_wrench(t, motion.F[k])
+            identifier.base_wrench(t, sensed.F[k])
         if k % POSE_EVERY == 0:
             identifier.pose(t, sensed.poses[k // POSE_EVERY])
         identifier.joints(t, sensed.q[k], sensed.qd[k], sensed.tau[k] if efforts else None)

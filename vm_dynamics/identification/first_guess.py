@@ -14,6 +14,7 @@ import numpy as np
 from vm_dynamics.dynamics import hybrid_kernels
 from vm_dynamics.dynamics.loads import NO_LOADS, fluid_loads
 from vm_dynamics.identification._kernels import NUDGE
+from vm_dynamics.identification.fitting import Prior, least_squares
 from vm_dynamics.identification.following import Noise, Unknowns, Window
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
@@ -21,8 +22,6 @@ from vm_dynamics.robot import Robot
 
 SPAN = 4  # windows that a polynomial goes through
 POSE_SPAN = 0.6  # [s], to either side
-MOST_ROUNDS = 60
-CLOSE = 1e-4  # of a fit: what another round may gain, relatively
 DOUBT = 0.05  # of efforts, as a part of their size
 BASE_DOUBT = 0.3  # deviation of the base's acceleration [m/s^2, rad/s^2]
 
@@ -93,38 +92,15 @@ class FirstGuess:
         fit[:order] = np.linalg.lstsq(basis, ways, rcond=None)[0]
         return first @ se3.exp(group.iota @ fit[0]), fit[1].copy(), 2.0 * fit[2]
 
-    def search(self, theta: Array, prior: Array) -> Array:
-        """The unknowns that fit best, shape (p,), by Levenberg and Marquardt's method.
-
-        Args:
-            theta: where to begin, and what is likely, shape (p,).
-            prior: its standard deviations, shape (p,).
-        """
-        at, damping = theta, 1e-2
-        errors, slope = self._errors(at)
-        here = np.concatenate((errors, (at - theta) / prior))
-        for _ in range(MOST_ROUNDS):
-            full = np.concatenate((slope, np.diag(1.0 / prior)))
-            curvature = full.T @ full
-            step = -np.linalg.solve(
-                curvature + damping * np.diag(np.diag(curvature)), full.T @ here
-            )
-            ahead = at + step / max(1.0, float((abs(step) / prior).max()))
-            errors, slope_there = self._errors(ahead)
-            there = np.concatenate((errors, (ahead - theta) / prior))
-            gain = here @ here - there @ there
-            if gain > 0.0:
-                at, here, slope, damping = ahead, there, slope_there, 0.1 * damping
-                if gain < CLOSE * (here @ here):
-                    break
-            else:
-                damping *= 10.0
-        return at
+    def search(self, prior: Prior) -> Array:
+        """The unknowns that fit best, shape (p,)."""
+        return least_squares(self._errors, prior, prior.mean)[0]
 
     def _errors(self, theta: Array) -> tuple[Array, Array]:
         """Weighted errors of accelerations and efforts, (m,), and their derivative (m, p)."""
         robot, b = self._robot, self._robot.b
-        models = self._unknowns.models(theta)
+        numbers = self._unknowns.numbers(theta)
+        models = self._unknowns.models(numbers)
         mask = np.zeros(b + robot.n)
         mask[:b] = 1.0
         errors, slopes = [], []
@@ -143,11 +119,12 @@ class FirstGuess:
             if effort is None:
                 error[b:], slope[:, b:] = 0.0, 0.0
             else:
-                rubbing = self._unknowns.friction(theta, qd[None])[0] if self._unknowns.rubs else 0.0
-                error[b:] -= effort + rubbing
+                error[b:] -= effort
+                if self._unknowns.rubs:
+                    error[b:] -= self._unknowns.friction(numbers, qd[None])[0]
                 if len(models) == 1:
                     slope = np.zeros((len(theta), b + robot.n))
-                    slope[:, b:] = -self._unknowns.friction_slopes(theta, qd[None])
+                    slope[:, b:] = -self._unknowns.friction_slopes(qd[None])
             errors.append(error * self._weights)
             slopes.append(slope.T * self._weights[:, None])
-        return np.concatenate(errors), np.concatenate(slopes)
+        return np.concatenate(errors), np.concatenate(slopes) @ self._unknowns.slope(theta)

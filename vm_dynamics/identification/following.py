@@ -105,7 +105,9 @@ class Window(NamedTuple):
 
 
 class Unknowns(Protocol):
-    """What is to be learnt, as p coordinates of an inertia or of friction.
+    """What is to be learnt: p numbers in which forces are linear, and coordinates of them.
+
+    The coordinates have no values without a meaning; the numbers may have.
 
     Attributes:
         rubs: whether there is friction besides the efforts.
@@ -113,147 +115,101 @@ class Unknowns(Protocol):
 
     rubs: bool
 
-    def models(self, theta: Array) -> Array:
-        """Packed models: at theta and, if these are inertia, with each coordinate a NUDGE larger."""
+    def numbers(self, theta: Array) -> Array:
+        """Numbers of coordinates, shape (p,)."""
 
-    def friction(self, theta: Array, qd: Array) -> Array:
+    def slope(self, theta: Array) -> Array:
+        """Derivative of the numbers by the coordinates, shape (p, p)."""
+
+    def models(self, numbers: Array) -> Array:
+        """Packed models: at the numbers and, if these are inertia, with each a NUDGE larger."""
+
+    def friction(self, numbers: Array, qd: Array) -> Array:
         """Efforts of friction at velocities, shape (L, n) both."""
 
-    def friction_slopes(self, theta: Array, qd: Array) -> Array:
-        """Mean derivative of :meth:`friction` by theta over the window, shape (p, n)."""
-
-
-class Snapshot(NamedTuple):
-    """The end of a pass, and the motion where it began."""
-
-    theta: Array
-    error: Array
-    factor: Array
-    state: State
-    origin: State
-    flow: Array
+    def friction_slopes(self, qd: Array) -> Array:
+        """Mean derivative of :meth:`friction` by the numbers over a window, shape (p, n)."""
 
 
 class Follower:
     """A square-root Kalman filter on motion and unknowns.
 
     Attributes:
-        theta: the unknowns, shape (p,).
+        unknowns: what is to be learnt.
         factor: S of their joint covariance S S^T with the motion; the last p rows are theirs.
         rejected: poses that did not fit.
         used: poses that did.
-        unknowns: what is to be learnt.
-        cost: squared errors in standard deviations, the prior's too, of the motion that the model
-            made by itself since the last restart.
     """
 
-    def __init__(
-        self, robot: Robot, unknowns: Unknowns, theta: Array, prior: Array, noise: Noise, gate: float
-    ) -> None:
-        """Know nothing of the motion.
+    def __init__(self, robot: Robot, unknowns: Unknowns, noise: Noise, gate: float) -> None:
+        """Know nothing.
 
         Args:
             robot: the robot; gravity and fluid are its own.
             unknowns: what is to be learnt.
-            theta: where to begin, shape (p,).
-            prior: covariance of the unknowns before anything is known, shape (p, p).
             noise: of the sensors.
             gate: of the normalised innovation squared of a pose.
         """
         self._robot, self.unknowns, self._noise, self._gate = robot, unknowns, noise, gate
         self._fluid = NO_FLUID if robot.fluid is None else tuple(robot.fluid)[1:]
         self._size = robot.b + robot.n
-        self._prior_theta, self._prior = theta, np.linalg.cholesky(prior)
+        self._state: State | None = None
         self.rejected = self.used = 0
-        self.restart(theta)
 
-    def restart(self, theta: Array, start: State | None = None) -> None:
-        """Know nothing but the prior.
+    def restart(self, mean: Array, covariance: Array, at: Array) -> None:
+        """Know nothing but a prior.
 
         Args:
-            theta: the unknowns near which to look at the equations, shape (p,).
-            start: the same of the motion where the next window begins; what is measured there
-                if None.
+            mean: of the unknowns, shape (p,).
+            covariance: shape (p, p).
+            at: the unknowns near which to look at the equations, shape (p,).
         """
-        size, p = 2 * self._size, len(theta)
-        self._at, self._start = theta.copy(), start
-        off = self._prior_theta - theta
+        size, p = 2 * self._size, len(mean)
         self.factor = np.zeros((size + p, size + p))
-        self.factor[size:, size:] = self._prior
-        # of the estimate, from the motion and the unknowns where the equations are looked at
-        self._error = np.zeros(size + p)
-        self._error[size:] = off
-        self._state: State | None = None
-        self._origin: State | None = None
-        self._flow = np.eye(size + p)
-        self.cost = float(np.sum(np.linalg.solve(self._prior, off) ** 2))
+        self.factor[size:, size:] = np.linalg.cholesky(covariance)
+        self._at, self._shift = at, mean - at
+        self._state = None
 
     @property
-    def theta(self) -> Array:
-        """The unknowns, shape (p,)."""
-        return self._at + self._error[2 * self._size :]
+    def numbers(self) -> Array:
+        """Estimate of the unknowns, shape (p,), which may have no meaning."""
+        return self._at + self._shift
 
     @property
-    def covariance(self) -> Array:
-        """Of the unknowns, shape (p, p)."""
-        rows = self.factor[2 * self._size :]
-        return rows @ rows.T
+    def information(self) -> Array:
+        """A square root W of the unknowns' information W^T W, shape (p, p)."""
+        return np.linalg.inv(np.linalg.qr(self.factor[2 * self._size :].T, mode="r").T)
+
+    def lose(self) -> None:
+        """Forget the motion."""
+        self._state = None
+
+    def look(self, at: Array) -> None:
+        """Look at the equations near these unknowns from now on, shape (p,)."""
+        self._at, self._shift = at, self.numbers - at
 
     @property
     def is_alive(self) -> bool:
         """Whether the motion is known."""
         return self._state is not None
 
-    def relinearize(self) -> None:
-        """Look at the equations where motion and unknowns are now."""
-        self._at = self.theta
-        if self._state is not None:
-            self._state = self.moved(self._state, self._error)
-        self._error = np.zeros_like(self._error)
-
-    def moved(self, state: State, error: Array) -> State:
-        """A motion corrected by an error, shape (2 (b + n) + ...)."""
-        b, size = self._robot.b, self._size
-        g, q, V, qd = state
-        turn = se3.exp(self._robot.base_group.iota @ error[:b])
-        V1, qd1 = V + error[size : size + b], qd + error[size + b : 2 * size]
-        return g @ turn, q + error[b:size], V1, qd1
-
     def _begin(self, window: Window, pose: Pose) -> None:
         b, size = self._robot.b, self._size
-        learnt = self.covariance
         scale = np.concatenate((np.zeros(b), self._noise.q, self._noise.twist, self._noise.qd))
+        learnt = np.linalg.qr(self.factor[2 * size :].T, mode="r").T
         self.factor = np.zeros_like(self.factor)
         self.factor[: 2 * size, : 2 * size] = np.diag(scale)
         self.factor[:b, :b] = pose.factor
-        self.factor[2 * size :, 2 * size :] = np.linalg.cholesky(learnt)
-        self._error[: 2 * size] = 0.0
-        if self._start is None:
-            self._origin = self._state = pose.g, window.q[0], np.zeros(b), window.qd[0]
-            return
-        g, q, V, qd = self._origin = self._state = self._start
-        self._start = None
-        self._error[:b] = self._pose_error(g, pose.g)
-        self._error[b:size] = window.q[0] - q
-        # nothing is known of V: it may as well begin here
-        self._error[size + b : 2 * size] = window.qd[0] - qd
-        off = np.linalg.solve(self.factor[: 2 * size, : 2 * size], self._error[: 2 * size])
-        self.cost += float(off @ off)
+        self.factor[2 * size :, 2 * size :] = learnt
+        self._state = pose.g, window.q[0], np.zeros(b), window.qd[0]
 
-    def step(self, window: Window, *, hold: bool = False) -> None:
-        """Take in a window, which begins where the last one ended.
-
-        Args:
-            window: what came.
-            hold: whether to look at the equations along the motion that the model makes by
-                itself, as Gauss and Newton do, instead of near the estimate at each window. Not
-                where efforts are missing: the model does not make that motion.
-        """
+    def step(self, window: Window) -> None:
+        """Take in a window, which begins where the last one ended."""
         if window.begin is not None:
             self._begin(window, window.begin)
         if self._state is None:
             return
-        count, b, size, total = len(window.stamps) - 1, self._robot.b, self._size, len(self._error)
+        count, b, size, total = len(window.stamps) - 1, self._robot.b, self._size, len(self.factor)
         motion = tuple(np.empty((count + 1, *x.shape)) for x in self._state)
         for rows, first in zip(motion, self._state, strict=True):
             rows[0] = first
@@ -271,72 +227,34 @@ class Follower:
         wide = np.zeros((total + size, total + size))
         wide[:total, :total] = self.factor
         wide[range(total, total + size), range(total, total + size)] = deviation
-        mean = np.concatenate((self._error, np.zeros(size)))
+        mean = np.concatenate((np.zeros(2 * size), self._shift, np.zeros(size)))
         for pose in window.poses:
             row, error = self._pose_row(pose, window, times, powers, g, V)
-            if not hold:
-                known = row @ wide
-                off = error - row @ mean
-                nis = off @ np.linalg.solve(np.eye(b) + known @ known.T, off)
-                if nis > self._gate:
-                    self.rejected += 1
-                    continue
-                self.used += 1
+            known = row @ wide
+            off = error - row @ mean
+            nis = off @ np.linalg.solve(np.eye(b) + known @ known.T, off)
+            if nis > self._gate:
+                self.rejected += 1
+                continue
+            self.used += 1
             rows, errors = np.concatenate((rows, row)), np.concatenate((errors, error))
-        self.cost += float(errors @ errors)
         known = rows @ wide
         inverse = np.linalg.inv(np.linalg.cholesky(np.eye(len(wide)) + known.T @ known))
         wide = wide @ inverse.T
         mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
-        flow = powers.sum(axis=0)
-        self._flow = flow[:, :total] @ self._flow
-        self._end(flow, wide, mean, motion)
-        if self._state is not None and not (hold and window.effort is not None):
-            self._state = self.moved(self._state, self._error)
-            self._error[: 2 * size] = 0.0
+        self._end(powers.sum(axis=0), wide, mean, motion)
 
     def _end(self, flow: Array, wide: Array, mean: Array, motion: tuple[Array, ...]) -> None:
         """Go to the end of the window."""
-        error = flow @ mean
-        if not (abs(error).max() < LARGEST and np.isfinite(wide).all()):
+        b, size, error = self._robot.b, self._size, flow @ mean
+        if not (abs(error[: 2 * size]).max() < LARGEST and np.isfinite(wide).all()):
             self._state = None
             return
         g, q, V, qd = (rows[-1] for rows in motion)
-        self._state, self._error = (g, q, V, qd), error
+        turn = se3.exp(self._robot.base_group.iota @ error[:b])
+        V1, qd1 = V + error[size : size + b], qd + error[size + b : 2 * size]
+        self._state, self._shift = (g @ turn, q + error[b:size], V1, qd1), error[2 * size :]
         self.factor = np.linalg.qr((flow @ wide).T, mode="r").T
-
-    def snapshot(self) -> Snapshot:
-        """Where the pass is now."""
-        assert self._state is not None and self._origin is not None
-        return Snapshot(
-            self._at, self._error, self.factor, self._state, self._origin, self._flow
-        )
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Go back to where a pass was."""
-        self._at, self._error, self.factor, self._state, self._origin, self._flow = snapshot
-
-    def way_back(self, end: Snapshot, damping: float) -> tuple[State, Array]:
-        """How far the estimate is from where a pass began, by the linear equations.
-
-        Args:
-            end: of the pass.
-            damping: how much to trust the unknowns where the pass looked at the equations, as a
-                part of the prior.
-
-        Returns:
-            The motion where it began and, shape (2 (b + n) + p,), the error there of motion and
-            unknowns.
-        """
-        size, error = 2 * self._size, end.error
-        if damping > 0.0:
-            # as if the unknowns had been measured to be where they were taken to be
-            rows = np.linalg.solve(self._prior, end.factor[size:]) * np.sqrt(damping)
-            known = end.factor @ rows.T
-            inner = np.eye(len(rows)) + rows @ rows.T
-            measured = np.linalg.solve(self._prior, error[size:]) * np.sqrt(damping)
-            error = error - known @ np.linalg.solve(inner, measured)
-        return end.origin, np.linalg.solve(end.flow, error)
 
     def _inputs(self, window: Window) -> tuple[Array, Array, Array]:
         """Which forces are given, what is given over each interval, and its deviation."""
@@ -372,7 +290,7 @@ class Follower:
             by_theta = np.zeros((2, len(self._at), size))
             if window.effort is not None:
                 speeds = window.smooth(self._noise)[0]
-                by_theta += self.unknowns.friction_slopes(self._at, speeds) @ by_given[:, -n:]
+                by_theta += self.unknowns.friction_slopes(speeds) @ by_given[:, -n:]
         return np.concatenate((by_state, by_theta, by_given), axis=1).swapaxes(1, 2)
 
     def _powers(self, V: Array, slopes: Array, times: Array, duration: float) -> Array:

@@ -22,9 +22,10 @@ from vm_dynamics.estimation.checks import (
 )
 from vm_dynamics.identification import _kernels
 from vm_dynamics.identification.first_guess import FirstGuess
-from vm_dynamics.identification.following import Follower, Noise, Pose, State, Unknowns, Window
+from vm_dynamics.identification.fitting import Prior
+from vm_dynamics.identification.following import Follower, Noise, Pose, Unknowns, Window
 from vm_dynamics.identification.record import Record
-from vm_dynamics.identification.settling import settle
+from vm_dynamics.identification.settling import best_fit, settle
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
@@ -65,8 +66,7 @@ class Identifier:
     Args:
         robot: what is known of the robot.
         unknowns: what is not.
-        theta: where to begin, shape (p,).
-        prior: standard deviations of the unknowns before anything came, shape (p,).
+        prior: of their coordinates.
         pose_deviation: standard deviations of a pose that comes without covariance: of its
             position [m] and attitude [rad].
         joint_position_deviation: standard deviation, one or n [rad or m].
@@ -82,8 +82,7 @@ class Identifier:
         self,
         robot: Robot,
         unknowns: Unknowns,
-        theta: Array,
-        prior: Array,
+        prior: Prior,
         *,
         pose_deviation: Any,
         joint_position_deviation: Any,
@@ -108,9 +107,8 @@ class Identifier:
             np.sqrt(np.diag(_on_group(pinv, START_TWIST))),
         )
         (gate,) = gates(GATE, (robot.b,))
-        self._prior = np.diag(prior**2)
-        self._start = theta
-        self._follower = Follower(robot, unknowns, theta, self._prior, self._noise, gate)
+        self._prior = prior
+        self._follower = Follower(robot, unknowns, self._noise, gate)
         self._record = Record(
             robot.b,
             window=positive("window", window),
@@ -123,8 +121,9 @@ class Identifier:
 
     def _forget(self) -> None:
         self._first: list[Window] = []
-        self._begin: State | None = None  # the motion where they begin
-        self._duration, self._stage = 0.0, 0
+        self._duration, self._stage, self._next_look = 0.0, 0, 0.0
+        self._theta = self._prior.mean
+        self._found: tuple[Array, Array] | None = None
 
     # -- inputs ---------------------------------------------------------------------------------
 
@@ -195,7 +194,7 @@ class Identifier:
     def reset(self) -> None:
         """Forget everything but the counters."""
         self._record.clear()
-        self._follower.restart(self._start)
+        self._follower.lose()
         self._forget()
 
     # -- learning -------------------------------------------------------------------------------
@@ -203,20 +202,33 @@ class Identifier:
     def _learn(self, window: Window) -> None:
         follower = self._follower
         self._duration += window.stamps[-1] - window.stamps[0]
+        self._found = None
         if self._stage == len(SETTLING):
             follower.step(window)
-            follower.relinearize()
+            if self._duration >= self._next_look:
+                self._next_look *= 2.0
+                follower.look(follower.unknowns.numbers(self._best[0]))
             return
         self._first.append(window)
         if self._duration >= SETTLING[self._stage]:
-            theta, reach = follower.theta, np.sqrt(np.diag(self._prior))
             if self._stage == 0:
                 guess = FirstGuess(self._model, follower.unknowns, self._noise, self._first)
-                theta = guess.search(theta, reach)
+                self._theta = guess.search(self._prior)
             self._stage += 1
-            self._begin = settle(follower, self._first, theta, self._begin, reach)
+            self._theta = settle(follower, self._first, self._prior, self._theta)
         if self._stage == len(SETTLING):
             self._first = []
+            self._next_look = 2.0 * self._duration
+
+    @property
+    def _best(self) -> tuple[Array, Array]:
+        """Coordinates that fit best, shape (p,), and their covariance."""
+        if self._found is None:
+            if self._stage == 0:
+                return self._prior.mean, np.diag(self._prior.deviation**2)
+            self._found = best_fit(self._follower, self._prior, self._theta)
+            self._theta = self._found[0]
+        return self._found
 
     @property
     def status(self) -> IdentifierStatus:

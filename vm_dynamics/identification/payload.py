@@ -10,6 +10,7 @@ import numpy as np
 from vm_dynamics.dynamics.loads import STICTION_SPEED
 from vm_dynamics.identification import pseudo_inertia as body
 from vm_dynamics.identification._kernels import NUDGE
+from vm_dynamics.identification.fitting import Prior
 from vm_dynamics.identification.identifier import Identifier
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model import table
@@ -73,12 +74,10 @@ class PayloadIdentifier(Identifier):
     ) -> None:
         self.link, self._whole = link, whole
         unknowns = PayloadUnknowns(robot, link, whole=whole, friction=friction)
-        theta, prior = unknowns.likely()
         super().__init__(
             robot,
             unknowns,
-            theta,
-            prior,
+            unknowns.likely(),
             pose_deviation=pose_deviation,
             joint_position_deviation=joint_position_deviation,
             joint_velocity_deviation=joint_velocity_deviation,
@@ -91,7 +90,7 @@ class PayloadIdentifier(Identifier):
 
     @property
     def _numbers(self) -> Array:
-        return body.ten_numbers(body.pseudo_inertia(self._follower.theta))
+        return body.ten_numbers(body.pseudo_inertia(self._best[0]))
 
     @property
     def mass(self) -> float:
@@ -111,16 +110,16 @@ class PayloadIdentifier(Identifier):
     @property
     def covariance(self) -> Array:
         """Of mass, centre and inertia xx xy xz yy yz zz, shape (10, 10); of SI units."""
-        return self._in_numbers(self._follower.covariance)
+        return self._in_numbers(self._best[1])
 
     def _in_numbers(self, covariance: Array) -> Array:
-        slope = body.slope_of_numbers(self._follower.theta)
+        slope = body.slope_of_numbers(self._best[0])
         return slope @ covariance @ slope.T
 
     @property
     def unexcited(self) -> tuple[str, ...]:
         """What the motion so far cannot tell, of ``PayloadIdentifier.NAMES``."""
-        before = np.diag(self._in_numbers(self._prior))
+        before = np.diag(self._in_numbers(np.diag(self._prior.deviation**2)))
         now = np.diag(self.covariance)
         return tuple(
             name
@@ -158,8 +157,8 @@ class PayloadUnknowns:
         self._models = np.tile(robot.packed, (1 + body.SIZE, 1, 1))
         self._rest = body.of_inertia(rest)
 
-    def likely(self) -> tuple[Array, Array]:
-        """Coordinates before anything is known, and their deviations, shape (10,) both."""
+    def likely(self) -> Prior:
+        """Coordinates before anything is known."""
         robot = self._robot
         shape = np.clip(np.zeros(robot.n), robot.lower_limits, robot.upper_limits)
         whole = Robot(robot.description, _free(), tip_link=robot.tip_link)
@@ -172,19 +171,27 @@ class PayloadUnknowns:
         if self._own is not None and self._own.mass > 0.0:
             theta = body.coordinates(body.of_inertia(self._own))
         prior = np.repeat((LOG_DEVIATION, size, LOG_DEVIATION, 2.0 * small), (1, 3, 3, 3))
-        return theta, prior
+        return Prior(theta, prior)
 
-    def models(self, theta: Array) -> Array:
-        """Packed models: at theta, then with each coordinate a NUDGE larger, shape (11, ., .)."""
-        J = self._pose @ body.pseudo_inertia(theta + _NUDGES) @ self._pose.T + self._rest
+    def numbers(self, theta: Array) -> Array:
+        """Entries of the pseudo-inertia, shape (10,)."""
+        return body.entries(body.pseudo_inertia(theta))
+
+    def slope(self, theta: Array) -> Array:
+        """Derivative of the entries by the coordinates, shape (10, 10)."""
+        return (self.numbers(theta + NUDGE * np.eye(body.SIZE)) - self.numbers(theta)).T / NUDGE
+
+    def models(self, numbers: Array) -> Array:
+        """Packed models: at the numbers, then with each a NUDGE larger, shape (11, ., .)."""
+        J = self._pose @ body.of_entries(numbers + _NUDGES) @ self._pose.T + self._rest
         self._models[:, self._row, table.MASS : table.WIDTH] = body.ten_numbers(J)
         return self._models
 
-    def friction(self, theta: Array, qd: Array) -> Array:
+    def friction(self, numbers: Array, qd: Array) -> Array:
         """That of the robot, which is known."""
         return -self._robot.damping * qd - self._robot.friction * np.tanh(qd / STICTION_SPEED)
 
-    def friction_slopes(self, theta: Array, qd: Array) -> Array:
+    def friction_slopes(self, qd: Array) -> Array:
         """None: nothing of it is unknown."""
         return np.empty((0, self._robot.n))
 

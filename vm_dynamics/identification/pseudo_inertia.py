@@ -24,6 +24,7 @@ NAMES = (
     *(f"centre of mass {axis}" for axis in "xyz"),
     *(f"inertia {axes}" for axes in ("xx", "xy", "xz", "yy", "yz", "zz")),
 )
+_ROWS, _COLUMNS = np.array([3, 0, 1, 2, 0, 0, 0, 1, 1, 2]), np.array([3, 3, 3, 3, 0, 1, 2, 1, 2, 2])
 _DIFFERENCE = 1e-6  # of central differences of smooth functions: ten digits
 
 
@@ -66,6 +67,19 @@ def ten_numbers(J: Array) -> Array:
     xy, xz, yz = second[..., 0, 1], second[..., 0, 2], second[..., 1, 2]
     moments = (yy + zz, -xy, -xz, xx + zz, -yz, xx + yy)
     return np.stack((m, *np.moveaxis(c, -1, 0), *moments), axis=-1)
+
+
+def entries(J: Array) -> Array:
+    """The ten entries of pseudo-inertias, in which forces are linear, (..., 4, 4) to (..., 10)."""
+    return J[..., _ROWS, _COLUMNS]
+
+
+def of_entries(numbers: Array) -> Array:
+    """Pseudo-inertias with such entries, (..., 10) to (..., 4, 4)."""
+    J = np.empty((*numbers.shape[:-1], 4, 4))
+    J[..., _ROWS, _COLUMNS] = numbers
+    J[..., _COLUMNS, _ROWS] = numbers
+    return J
 
 
 def slope_of_numbers(theta: Array) -> Array:
