@@ -39,7 +39,11 @@ class Instant(NamedTuple):
 
 
 class FirstGuess:
-    """Fits the unknowns to instants of a motion."""
+    """Fits the unknowns to instants of a motion.
+
+    Attributes:
+        twist: velocity of the base where the windows begin, in {1}, shape (b,), or None.
+    """
 
     def __init__(
         self, robot: Robot, unknowns: Unknowns, noise: Noise, windows: list[Window]
@@ -52,6 +56,7 @@ class FirstGuess:
         efforts = [x.effort for x in self._instants if x.effort is not None]
         size = np.sqrt(np.mean(np.square(efforts), axis=0)) if efforts else np.ones(robot.n)
         doubt = noise.effort + DOUBT * np.maximum(size, DOUBT * size.max())
+        self.twist = self._begin(windows[0].stamps[0], poses)
         self._weights = 1.0 / np.concatenate((np.full(robot.b, BASE_DOUBT), doubt))
 
     def _instant(self, span: list[Window], poses: list, noise: Noise) -> Instant:
@@ -91,6 +96,16 @@ class FirstGuess:
         basis = times[:, None] ** np.arange(order)
         fit[:order] = np.linalg.lstsq(basis, ways, rcond=None)[0]
         return first @ se3.exp(group.iota @ fit[0]), fit[1].copy(), 2.0 * fit[2]
+
+    def _begin(self, t: float, poses: list) -> Array | None:
+        """Velocity of the base at the beginning, in {1}, shape (b,), from the first poses."""
+        group = self._robot.base_group
+        near = [p for p in poses if p.stamp - t <= POSE_SPAN]
+        if len(near) < 3:
+            return None
+        ways = np.array([group.iota_pinv @ se3.log(se3.inverse(poses[0].g) @ p.g) for p in near])
+        times = np.array([p.stamp - t for p in near])
+        return np.polyfit(times, ways, 1)[0]
 
     def search(self, prior: Prior) -> Array:
         """The unknowns that fit best, shape (p,)."""

@@ -56,6 +56,7 @@ class Noise(NamedTuple):
         effort: of efforts, shape (n,).
         wrench: of the wrench on the base, shape (b,).
         twist: of the base velocity before anything is known, shape (b,).
+        rough_twist: of one that was guessed from poses, shape (b,).
     """
 
     q: Array
@@ -63,6 +64,7 @@ class Noise(NamedTuple):
     effort: Array
     wrench: Array
     twist: Array
+    rough_twist: Array
 
 
 class Window(NamedTuple):
@@ -76,6 +78,7 @@ class Window(NamedTuple):
         wrench: on the base in {1} over each interval, shape (L, b).
         poses: those within.
         begin: a pose to begin with at the first sample, if nothing is known before it.
+        twist: velocity of the base there in {1}, shape (b,), if it is known at all.
     """
 
     stamps: Array
@@ -85,6 +88,7 @@ class Window(NamedTuple):
     wrench: Array
     poses: tuple[Pose, ...]
     begin: Pose | None
+    twist: Array | None = None
 
     def smooth(self, noise: Noise) -> tuple[Array, Array]:
         """Velocities and accelerations over each interval, shape (L, n), by a cubic of the samples."""
@@ -194,14 +198,17 @@ class Follower:
         return self._state is not None
 
     def _begin(self, window: Window, pose: Pose) -> None:
-        b, size = self._robot.b, self._size
-        scale = np.concatenate((np.zeros(b), self._noise.q, self._noise.twist, self._noise.qd))
+        b, size, noise = self._robot.b, self._size, self._noise
+        V, deviation = np.zeros(b), noise.twist
+        if window.twist is not None:
+            V, deviation = window.twist, noise.rough_twist
+        scale = np.concatenate((np.zeros(b), noise.q, deviation, noise.qd))
         learnt = np.linalg.qr(self.factor[2 * size :].T, mode="r").T
         self.factor = np.zeros_like(self.factor)
         self.factor[: 2 * size, : 2 * size] = np.diag(scale)
         self.factor[:b, :b] = pose.factor
         self.factor[2 * size :, 2 * size :] = learnt
-        self._state = pose.g, window.q[0], np.zeros(b), window.qd[0]
+        self._state = pose.g, window.q[0], V, window.qd[0]
 
     def step(self, window: Window) -> None:
         """Take in a window, which begins where the last one ended."""
@@ -224,10 +231,11 @@ class Follower:
         powers = self._powers(V, slopes, times, duration)
 
         rows, errors = self._joint_rows(window, times[1:], powers, q, qd)
-        wide = np.zeros((total + size, total + size))
+        whole = total + len(deviation)
+        wide = np.zeros((whole, whole))
         wide[:total, :total] = self.factor
-        wide[range(total, total + size), range(total, total + size)] = deviation
-        mean = np.concatenate((np.zeros(2 * size), self._shift, np.zeros(size)))
+        wide[range(total, whole), range(total, whole)] = deviation
+        mean = np.concatenate((np.zeros(2 * size), self._shift, np.zeros(len(deviation))))
         for pose in window.poses:
             row, error = self._pose_row(pose, window, times, powers, g, V)
             known = row @ wide
@@ -257,8 +265,8 @@ class Follower:
         self.factor = np.linalg.qr((flow @ wide).T, mode="r").T
 
     def _inputs(self, window: Window) -> tuple[Array, Array, Array]:
-        """Which forces are given, what is given over each interval, and its deviation."""
-        robot, b = self._robot, self._robot.b
+        """Which forces are given, what is given over each interval, and deviations of inputs."""
+        b = self._robot.b
         count = len(window.stamps) - 1
         passive, deviation = np.ones(self._size), np.empty(self._size)
         deviation[:b] = self._noise.wrench / np.sqrt(count)
@@ -273,7 +281,8 @@ class Follower:
             if self.unknowns.rubs:
                 given[:, b:] += self.unknowns.friction(self._at, window.smooth(self._noise)[0])
             deviation[b:] = self._noise.effort / np.sqrt(count)
-        return passive, given, deviation
+        # of white noise, the mean and the rise
+        return passive, given, np.concatenate((deviation, np.sqrt(3.0) * deviation[b:]))
 
     def _follow(
         self, window: Window, passive: Array, given: Array, motion: tuple[Array, ...]
@@ -296,27 +305,36 @@ class Follower:
     def _powers(self, V: Array, slopes: Array, times: Array, duration: float) -> Array:
         """Coefficients of s^k in the flow of error, unknowns and inputs, s from 0 to 1.
 
-        Rows are those of state and unknowns, columns those and the inputs'.
+        Rows are those of state and unknowns, columns those and the inputs': the mean of each, and
+        of the joints' also how far they rise, -1 to 1. With these two the end of the window has
+        the covariance that white noise makes.
         """
-        b, size, total, count = self._robot.b, self._size, len(self.factor), len(times) - 1
-        A = np.zeros((2, 2 * size, total + size))
-        early, late = _kernels.quarters(count)
+        b, size, total, n = self._robot.b, self._size, len(self.factor), self._robot.n
+        two = 2 * size
+        A = np.zeros((2, two, total + size))
+        early, late = _kernels.quarters(len(times) - 1)
         for half, i in enumerate((early, late)):
             A[half, :b, :b] = -self._robot.base_group.ad(V[i])
         A[:, :b, size : size + b] = np.eye(b)
-        A[:, b:size, size + b : 2 * size] = np.eye(size - b)
+        A[:, b:size, size + b : two] = np.eye(n)
         A[:, size:] = slopes
         A *= duration
         A1 = (A[1] - A[0]) / (times[late] - times[early])
         A0 = A[0] - times[early] * A1
-        out = np.zeros((POWERS, total, total + size))
+        forcing = np.zeros((POWERS - 1, two, total + size + n))
+        forcing[0, :, two : total + size], forcing[1, :, two : total + size] = (
+            A0[:, two:],
+            A1[:, two:],
+        )
+        B0, B1 = A0[:, -n:], A1[:, -n:]
+        forcing[0, :, -n:], forcing[1, :, -n:], forcing[2, :, -n:] = -B0, 2.0 * B0 - B1, 2.0 * B1
+        out = np.zeros((POWERS, total, total + size + n))
         out[0, :, :total] = np.eye(total)
-        out[1, : 2 * size] = A0
-        out[2, : 2 * size] = 0.5 * (A0[:, : 2 * size] @ A0 + A1)
-        for k in range(3, POWERS):
-            before = np.concatenate((out[k - 1, : 2 * size], out[k - 2, : 2 * size]))
-            both = np.concatenate((A0[:, : 2 * size], A1[:, : 2 * size]), axis=1)
-            out[k, : 2 * size] = both @ before / k
+        for k in range(1, POWERS):
+            rate = forcing[k - 1] + A0[:, :two] @ out[k - 1, :two]
+            if k > 1:
+                rate += A1[:, :two] @ out[k - 2, :two]
+            out[k, :two] = rate / k
         return out
 
     def _joint_rows(

@@ -34,6 +34,7 @@ from vm_dynamics.robot import Robot
 SETTLING = (0.5, 1.0, 2.0, 4.0)
 GATE = 0.9999  # probability of poses that are not rejected
 START_TWIST = (1.0, 1.0)  # deviation of the base velocity to begin with [m/s, rad/s]
+ROUGH_TWIST = (0.1, 0.1)  # of one guessed from the first poses
 
 
 class IdentifierStatus(NamedTuple):
@@ -105,6 +106,7 @@ class Identifier:
             _deviations("effort_deviation", effort_deviation, robot.n),
             np.sqrt(np.diag(wrench)),
             np.sqrt(np.diag(_on_group(pinv, START_TWIST))),
+            np.sqrt(np.diag(_on_group(pinv, ROUGH_TWIST))),
         )
         (gate,) = gates(GATE, (robot.b,))
         self._prior = prior
@@ -214,6 +216,7 @@ class Identifier:
             if self._stage == 0:
                 guess = FirstGuess(self._model, follower.unknowns, self._noise, self._first)
                 self._theta = guess.search(self._prior)
+                self._first[0] = self._first[0]._replace(twist=guess.twist)
             self._stage += 1
             self._theta = settle(follower, self._first, self._prior, self._theta)
         if self._stage == len(SETTLING):
