@@ -37,6 +37,12 @@ from vm_dynamics.estimation import (
     InvariantEkf,
     LieGroupObserver,
 )
+from vm_dynamics.identification import (
+    ExcitingMotion,
+    FrictionIdentifier,
+    PayloadIdentifier,
+    exciting_motion,
+)
 from vm_dynamics.locomotion import (
     Gait,
     GaitPlane,
@@ -66,6 +72,8 @@ __all__ = [
     "DimensionError",
     "DivergedError",
     "Efforts",
+    "ExcitingMotion",
+    "FrictionIdentifier",
     "Gait",
     "GaitPlane",
     "Hamel",
@@ -77,6 +85,7 @@ __all__ = [
     "MomentumCompensator",
     "NonFiniteError",
     "ParameterError",
+    "PayloadIdentifier",
     "PoseControl",
     "Propulsion",
     "QuaternionModel",
@@ -97,6 +106,7 @@ __all__ = [
     "base_motion",
     "ccf_map",
     "curvature_atlas",
+    "exciting_motion",
     "gait_displacement",
     "lie",
     "load",

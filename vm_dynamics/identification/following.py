@@ -154,10 +154,13 @@ class Follower:
             noise: of the sensors.
             gate: of the normalised innovation squared of a pose.
         """
+        from scipy.linalg.lapack import dtrtri  # not at import, which it would slow down
+
         self._robot, self.unknowns, self._noise, self._gate = robot, unknowns, noise, gate
         self._fluid = NO_FLUID if robot.fluid is None else tuple(robot.fluid)[1:]
         self._size = robot.b + robot.n
         self._state: State | None = None
+        self._invert = dtrtri  # of a triangular matrix
         self.rejected = self.used = 0
 
     def restart(self, mean: Array, covariance: Array, at: Array) -> None:
@@ -172,6 +175,7 @@ class Follower:
         self.factor = np.zeros((size + p, size + p))
         self.factor[size:, size:] = np.linalg.cholesky(covariance)
         self._at, self._shift = at, mean - at
+        self._models = self.unknowns.models(at).copy()
         self._state = None
 
     @property
@@ -191,6 +195,7 @@ class Follower:
     def look(self, at: Array) -> None:
         """Look at the equations near these unknowns from now on, shape (p,)."""
         self._at, self._shift = at, self.numbers - at
+        self._models = self.unknowns.models(at).copy()
 
     @property
     def is_alive(self) -> bool:
@@ -247,7 +252,8 @@ class Follower:
             self.used += 1
             rows, errors = np.concatenate((rows, row)), np.concatenate((errors, error))
         known = rows @ wide
-        inverse = np.linalg.inv(np.linalg.cholesky(np.eye(len(wide)) + known.T @ known))
+        gained = np.linalg.cholesky(np.eye(len(wide)) + known.T @ known)
+        inverse, _ = self._invert(gained, lower=1)
         wide = wide @ inverse.T
         mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
         self._end(powers.sum(axis=0), wide, mean, motion)
@@ -288,8 +294,7 @@ class Follower:
         self, window: Window, passive: Array, given: Array, motion: tuple[Array, ...]
     ) -> Array:
         """Motion by the model, and slopes of the accelerations by all columns, (b + n, ...)."""
-        models = self.unknowns.models(self._at)
-        n, size = self._robot.n, self._size
+        models, n, size = self._models, self._robot.n, self._size
         slopes = np.empty((2, 3 * size + len(models) - 1, size))
         _kernels.follow.checked(
             models, *self._fluid, passive, given, np.diff(window.stamps), *motion, slopes

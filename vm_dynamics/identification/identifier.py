@@ -31,7 +31,7 @@ from vm_dynamics.robot import Robot
 
 # Durations of the record after which all of it is worked through again [s]: what is learnt from
 # the first samples is learnt far from the truth, where the equations are other ones.
-SETTLING = (0.5, 1.0, 2.0, 4.0)
+SETTLING = (1.0, 3.0)
 GATE = 0.9999  # probability of poses that are not rejected
 START_TWIST = (1.0, 1.0)  # deviation of the base velocity to begin with [m/s, rad/s]
 ROUGH_TWIST = (0.1, 0.1)  # of one guessed from the first poses
@@ -154,8 +154,9 @@ class Identifier:
             self._malformed += 1
             return
         self._record.add_sample(t, values)
-        for window in self._record.windows():
-            self._learn(window)
+        if t >= self._record.due:
+            for window in self._record.windows():
+                self._learn(window)
 
     def pose(self, stamp: float, g: ArrayLike, covariance: Any = None) -> None:
         """A measured pose of the base.
@@ -209,7 +210,7 @@ class Identifier:
             follower.step(window)
             if self._duration >= self._next_look:
                 self._next_look *= 2.0
-                follower.look(follower.unknowns.numbers(self._best[0]))
+                follower.look(follower.unknowns.numbers(self.estimate[0]))
             return
         self._first.append(window)
         if self._duration >= SETTLING[self._stage]:
@@ -224,8 +225,8 @@ class Identifier:
             self._next_look = 2.0 * self._duration
 
     @property
-    def _best(self) -> tuple[Array, Array]:
-        """Coordinates that fit best, shape (p,), and their covariance."""
+    def estimate(self) -> tuple[Array, Array]:
+        """Coordinates of the unknowns, shape (p,), and their covariance, shape (p, p)."""
         if self._found is None:
             if self._stage == 0:
                 return self._prior.mean, np.diag(self._prior.deviation**2)

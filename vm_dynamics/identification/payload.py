@@ -12,6 +12,7 @@ from vm_dynamics.identification import pseudo_inertia as body
 from vm_dynamics.identification._kernels import NUDGE
 from vm_dynamics.identification.fitting import Prior
 from vm_dynamics.identification.identifier import Identifier
+from vm_dynamics.lie import group
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model import table
 from vm_dynamics.model.inertia import Inertia, combine
@@ -66,7 +67,7 @@ class PayloadIdentifier(Identifier):
         pose_deviation: Any = (5e-3, 5e-3),
         joint_position_deviation: Any = 1e-4,
         joint_velocity_deviation: Any = 5e-3,
-        effort_deviation: Any = 0.05,
+        effort_deviation: Any = 0.02,
         wrench_deviation: Any = 0.01,
         window: float = 0.1,
         delay: float = 0.2,
@@ -90,7 +91,7 @@ class PayloadIdentifier(Identifier):
 
     @property
     def _numbers(self) -> Array:
-        return body.ten_numbers(body.pseudo_inertia(self._best[0]))
+        return body.ten_numbers(body.pseudo_inertia(self.estimate[0]))
 
     @property
     def mass(self) -> float:
@@ -110,10 +111,10 @@ class PayloadIdentifier(Identifier):
     @property
     def covariance(self) -> Array:
         """Of mass, centre and inertia xx xy xz yy yz zz, shape (10, 10); of SI units."""
-        return self._in_numbers(self._best[1])
+        return self._in_numbers(self.estimate[1])
 
     def _in_numbers(self, covariance: Array) -> Array:
-        slope = body.slope_of_numbers(self._best[0])
+        slope = body.slope_of_numbers(self.estimate[0])
         return slope @ covariance @ slope.T
 
     @property
@@ -161,7 +162,7 @@ class PayloadUnknowns:
         """Coordinates before anything is known."""
         robot = self._robot
         shape = np.clip(np.zeros(robot.n), robot.lower_limits, robot.upper_limits)
-        whole = Robot(robot.description, _free(), tip_link=robot.tip_link)
+        whole = Robot(robot.description, group("SE3"), tip_link=robot.tip_link)
         turning = np.trace(whole.mass_matrix(shape)[3:6, 3:6])
         size = np.sqrt(0.5 * turning / robot.total_mass)
         small = LIKELY_GYRATION * size
@@ -194,9 +195,3 @@ class PayloadUnknowns:
     def friction_slopes(self, qd: Array) -> Array:
         """None: nothing of it is unknown."""
         return np.empty((0, self._robot.n))
-
-
-def _free() -> Any:
-    from vm_dynamics.lie import group
-
-    return group("SE3")

@@ -29,6 +29,7 @@ class Record:
         late: inputs from before what is worked through.
         future: joint samples after a gap; poses and wrenches too far ahead of the joints.
         repeated: joint samples with the stamp of another one.
+        due: stamp of a joint sample from which on there may be a window [s].
     """
 
     def __init__(self, b: int, *, window: float, delay: float, gap: float) -> None:
@@ -52,6 +53,7 @@ class Record:
         self._strange = 0  # joint samples in a row that are older than the newest
         self._start: Pose | None = None  # the pose to begin with
         self._begun = False
+        self.due = -np.inf
 
     def add_sample(self, stamp: float, values: Array) -> None:
         """A joint sample: q, qd and perhaps efforts, a row of n each.
@@ -109,7 +111,8 @@ class Record:
                 return
             samples = self._samples
             first, newest = samples[0].stamp, samples[-1].stamp
-            if newest < first + self._window + self._delay:
+            self.due = first + self._window + self._delay
+            if newest < self.due:
                 return
             rows = len(samples[0].values)
             last = 1

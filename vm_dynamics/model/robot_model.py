@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from vm_dynamics.errors import (
     DimensionError,
     NegativeMassError,
     NonFiniteError,
+    ParameterError,
     UnknownLinkError,
     UnphysicalInertiaError,
 )
@@ -233,6 +235,27 @@ class RobotModel:
         """
         own = _physical(f"link {link!r}", mass, com, inertia)
         return self._changed(self.description.with_inertia(link, own))
+
+    def with_friction(self: Self, damping: ArrayLike, friction: ArrayLike) -> Self:
+        """A new robot whose joints rub in another way.
+
+        Args:
+            damping: viscous friction of the joints, not negative, shape (n,).
+            friction: dry friction of the joints, not negative, shape (n,).
+
+        Raises:
+            ParameterError: one is negative.
+        """
+        viscous, dry = vector("damping", damping, self.n), vector("friction", friction, self.n)
+        for name, values in (("damping", viscous), ("friction", dry)):
+            if (values < 0.0).any():
+                raise ParameterError(f"{name}: got {values}, expected numbers not below 0")
+        new = dict(zip(self.joint_names, zip(viscous.tolist(), dry.tolist(), strict=True), strict=True))
+        joints = tuple(
+            replace(j, damping=new[j.name][0], friction=new[j.name][1]) if j.name in new else j
+            for j in self.description.joints
+        )
+        return self._changed(replace(self.description, joints=joints))
 
     def with_locked(self: Self, joints: Any) -> Self:
         """A new robot with some joints fixed.
