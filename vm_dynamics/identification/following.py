@@ -10,7 +10,7 @@ the samples enter by their projections on as many polynomials as it has terms.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,6 +24,8 @@ POWERS = 5  # terms of the series that are kept
 # What is not known of the acceleration of a joint whose effort is not, besides what its own
 # samples say: constant over a window [rad/s^2 or m/s^2].
 DRIVEN_DEVIATION = 0.5
+# How long the motion counts as hardly known, and how often a window is taken in then [s].
+EARLY, EARLY_ROUNDS = 1.0, 3
 LARGEST = 1e3  # of velocities [SI], beyond which a model has nothing to do with the robot
 NO_FLUID = (np.empty((0, 6, 6)), np.empty((0, 1)), np.zeros(3))
 
@@ -221,54 +223,84 @@ class Follower:
             self._begin(window, window.begin)
         if self._state is None:
             return
-        count, b, size, total = len(window.stamps) - 1, self._robot.b, self._size, len(self.factor)
-        motion = tuple(np.empty((count + 1, *x.shape)) for x in self._state)
-        for rows, first in zip(motion, self._state, strict=True):
-            rows[0] = first
-        passive, given, deviation = self._inputs(window)
-        slopes = self._follow(window, passive, given, motion)
+        if window.begin is not None:
+            self._age = 0.0
+        size, total = 2 * self._size, len(self.factor)
+        inputs = self._inputs(window)
+        whole = total + len(inputs[2])
+        wide = np.zeros((whole, whole))
+        wide[:total, :total] = self.factor
+        wide[range(total, whole), range(total, whole)] = inputs[2]
+        start, prior = self._state, np.zeros(whole)
+        prior[size:total] = self._shift
+        for more in range(EARLY_ROUNDS if self._age < EARLY else 1):
+            if more:  # look at the equations where the last round has led to
+                start, prior[:size] = self._moved(start, mean), prior[:size] - mean[:size]
+            motion, flow, rows, errors, rejected = self._told(window, inputs, start, wide, prior)
+            if motion is None:
+                self._state = None
+                return
+            known = rows @ wide
+            gained = np.linalg.cholesky(np.eye(whole) + known.T @ known)
+            inverse, _ = self._invert(gained, lower=1)
+            mean = prior + wide @ (
+                inverse.T @ (inverse @ (known.T @ (errors - rows @ prior)))
+            )
+        self._age += window.stamps[-1] - window.stamps[0]
+        self.rejected += rejected
+        self.used += len(window.poses) - rejected
+        error = flow @ mean
+        self._state = self._moved(tuple(x[-1] for x in motion), error)
+        self._shift = error[size:]
+        self.factor = np.linalg.qr((flow @ (wide @ inverse.T)).T, mode="r").T
+
+    def _moved(self, state: State, error: Array) -> State:
+        """A motion corrected by an error, shape (2 (b + n) + ...)."""
+        b, size = self._robot.b, self._size
+        g, q, V, qd = state
+        turn = se3.exp(self._robot.base_group.iota @ error[:b])
+        V1, qd1 = V + error[size : size + b], qd + error[size + b : 2 * size]
+        return g @ turn, q + error[b:size], V1, qd1
+
+    def _told(
+        self, window: Window, inputs: tuple[Array, Array, Array], start: State, wide: Array, mean: Array
+    ) -> tuple[Any, Array, Array, Array, int]:
+        """What a window says of the error where it begins.
+
+        Args:
+            window: the window.
+            inputs: of :meth:`_inputs`.
+            start: motion where it begins, as the equations are looked at.
+            wide: square root of the covariance of error, unknowns and inputs.
+            mean: of these.
+
+        Returns:
+            The motion (None if it is beyond all bounds), its flow to the end, whitened rows and
+            errors, and how many poses are rejected.
+        """
+        count, b = len(window.stamps) - 1, self._robot.b
+        motion = tuple(np.empty((count + 1, *x.shape)) for x in start)
+        for samples, first in zip(motion, start, strict=True):
+            samples[0] = first
+        slopes = self._follow(window, *inputs[:2], motion)
         g, q, V, qd = motion
         if not abs(V).max() + abs(qd).max() < LARGEST:
-            self._state = None
-            return
+            return None, wide, wide, mean, 0
         duration = window.stamps[-1] - window.stamps[0]
         times = (window.stamps - window.stamps[0]) / duration
         powers = self._powers(V, slopes, times, duration)
-
         rows, errors = self._joint_rows(window, times[1:], powers, q, qd)
-        whole = total + len(deviation)
-        wide = np.zeros((whole, whole))
-        wide[:total, :total] = self.factor
-        wide[range(total, whole), range(total, whole)] = deviation
-        mean = np.concatenate((np.zeros(2 * size), self._shift, np.zeros(len(deviation))))
+        rejected = 0
         for pose in window.poses:
             row, error = self._pose_row(pose, window, times, powers, g, V)
             known = row @ wide
             off = error - row @ mean
             nis = off @ np.linalg.solve(np.eye(b) + known @ known.T, off)
             if nis > self._gate:
-                self.rejected += 1
+                rejected += 1
                 continue
-            self.used += 1
             rows, errors = np.concatenate((rows, row)), np.concatenate((errors, error))
-        known = rows @ wide
-        gained = np.linalg.cholesky(np.eye(len(wide)) + known.T @ known)
-        inverse, _ = self._invert(gained, lower=1)
-        wide = wide @ inverse.T
-        mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
-        self._end(powers.sum(axis=0), wide, mean, motion)
-
-    def _end(self, flow: Array, wide: Array, mean: Array, motion: tuple[Array, ...]) -> None:
-        """Go to the end of the window."""
-        b, size, error = self._robot.b, self._size, flow @ mean
-        if not (abs(error[: 2 * size]).max() < LARGEST and np.isfinite(wide).all()):
-            self._state = None
-            return
-        g, q, V, qd = (rows[-1] for rows in motion)
-        turn = se3.exp(self._robot.base_group.iota @ error[:b])
-        V1, qd1 = V + error[size : size + b], qd + error[size + b : 2 * size]
-        self._state, self._shift = (g @ turn, q + error[b:size], V1, qd1), error[2 * size :]
-        self.factor = np.linalg.qr((flow @ wide).T, mode="r").T
+        return motion, powers.sum(axis=0), rows, errors, rejected
 
     def _inputs(self, window: Window) -> tuple[Array, Array, Array]:
         """Which forces are given, what is given over each interval, and deviations of inputs."""
