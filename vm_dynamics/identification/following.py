@@ -24,8 +24,8 @@ POWERS = 5  # terms of the series that are kept
 # What is not known of the acceleration of a joint whose effort is not, besides what its own
 # samples say: constant over a window [rad/s^2 or m/s^2].
 DRIVEN_DEVIATION = 0.5
-# How long the motion counts as hardly known, and how often a window is taken in then [s].
-EARLY, EARLY_ROUNDS = 1.0, 3
+EARLY = 1.0  # [s], how long the motion counts as hardly known
+FAR = 0.02  # error of a joint from which on the equations are other ones [rad or m]
 LARGEST = 1e3  # of velocities [SI], beyond which a model has nothing to do with the robot
 NO_FLUID = (np.empty((0, 6, 6)), np.empty((0, 1)), np.zeros(3))
 
@@ -81,6 +81,7 @@ class Window(NamedTuple):
         poses: those within.
         begin: a pose to begin with at the first sample, if nothing is known before it.
         twist: velocity of the base there in {1}, shape (b,), if it is known at all.
+        start: motion there to look at the equations along; what is measured if None.
     """
 
     stamps: Array
@@ -91,6 +92,7 @@ class Window(NamedTuple):
     poses: tuple[Pose, ...]
     begin: Pose | None
     twist: Array | None = None
+    start: State | None = None
 
     def smooth(self, noise: Noise) -> tuple[Array, Array]:
         """Velocities and accelerations over each interval, shape (L, n), by a cubic of the samples."""
@@ -145,6 +147,7 @@ class Follower:
         factor: S of their joint covariance S S^T with the motion; the last p rows are theirs.
         rejected: poses that did not fit.
         used: poses that did.
+        early: how long the motion was hardly known [s], and what it was then.
     """
 
     def __init__(self, robot: Robot, unknowns: Unknowns, noise: Noise, gate: float) -> None:
@@ -163,6 +166,8 @@ class Follower:
         self._size = robot.b + robot.n
         self._state: State | None = None
         self._invert = dtrtri  # of a triangular matrix
+        self._age = 0.0
+        self.early: tuple[float, State] | None = None
         self.rejected = self.used = 0
 
     def restart(self, mean: Array, covariance: Array, at: Array) -> None:
@@ -215,7 +220,12 @@ class Follower:
         self.factor[: 2 * size, : 2 * size] = np.diag(scale)
         self.factor[:b, :b] = pose.factor
         self.factor[2 * size :, 2 * size :] = learnt
-        self._state = pose.g, window.q[0], V, window.qd[0]
+        self._state, self._error = (pose.g, window.q[0], V, window.qd[0]), np.zeros(2 * size)
+        if window.start is not None:
+            g, q, V1, qd = self._state = window.start
+            moved = self._pose_error(g, pose.g), window.q[0] - q, V - V1, window.qd[0] - qd
+            self._error = np.concatenate(moved)
+        self._age, self.early = 0.0, None
 
     def step(self, window: Window) -> None:
         """Take in a window, which begins where the last one ended."""
@@ -223,36 +233,68 @@ class Follower:
             self._begin(window, window.begin)
         if self._state is None:
             return
-        if window.begin is not None:
-            self._age = 0.0
         size, total = 2 * self._size, len(self.factor)
         inputs = self._inputs(window)
         whole = total + len(inputs[2])
         wide = np.zeros((whole, whole))
         wide[:total, :total] = self.factor
         wide[range(total, whole), range(total, whole)] = inputs[2]
-        start, prior = self._state, np.zeros(whole)
-        prior[size:total] = self._shift
-        for more in range(EARLY_ROUNDS if self._age < EARLY else 1):
-            if more:  # look at the equations where the last round has led to
-                start, prior[:size] = self._moved(start, mean), prior[:size] - mean[:size]
-            motion, flow, rows, errors, rejected = self._told(window, inputs, start, wide, prior)
-            if motion is None:
-                self._state = None
-                return
-            known = rows @ wide
-            gained = np.linalg.cholesky(np.eye(whole) + known.T @ known)
-            inverse, _ = self._invert(gained, lower=1)
-            mean = prior + wide @ (
-                inverse.T @ (inverse @ (known.T @ (errors - rows @ prior)))
-            )
+        mean = np.concatenate((self._error, self._shift, np.zeros(whole - total)))
+        motion, flow, rows, errors = self._told(window, inputs, wide, mean)
+        if motion is None:
+            self._state = None
+            return
+        known = rows @ wide
+        gained = np.linalg.cholesky(np.eye(whole) + known.T @ known)
+        inverse, _ = self._invert(gained, lower=1)
+        wide = wide @ inverse.T
+        mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
+        mean = flow @ mean
+        self.factor = np.linalg.qr((flow @ wide).T, mode="r").T
+        g, q, V, qd = (x[-1] for x in motion)
+        self._state, self._error, self._shift = (g, q, V, qd), mean[:size], mean[size:]
         self._age += window.stamps[-1] - window.stamps[0]
-        self.rejected += rejected
-        self.used += len(window.poses) - rejected
-        error = flow @ mean
-        self._state = self._moved(tuple(x[-1] for x in motion), error)
-        self._shift = error[size:]
-        self.factor = np.linalg.qr((flow @ (wide @ inverse.T)).T, mode="r").T
+        self._correct(is_early=self._age < EARLY and window.effort is not None)
+
+    def _correct(self, *, is_early: bool) -> None:
+        """Look at the equations where the motion is now, but not in the beginning.
+
+        As long as it is hardly known, each pose would move it by much, and products of what has
+        been corrected would be missing. In the beginning the equations are looked at along one
+        motion, which another pass may improve.
+        """
+        b, size = self._robot.b, self._size
+        assert self._state is not None
+        if is_early and abs(self._error[b:size]).max() < FAR:
+            return
+        self._state = self._moved(self._state, self._error)
+        self._error = np.zeros(2 * size)
+        if self.early is None:
+            self.early = self._age, self._state
+
+    def begin_of(self, windows: list[Window]) -> State | None:
+        """The motion where windows begin, back from where the equations were first changed."""
+        if self.early is None:
+            return None
+        age, state = self.early
+        first = windows[0].stamps[0]
+        for window in reversed([w for w in windows if w.stamps[-1] - first < age + 1e-6]):
+            if window.effort is None:
+                return None
+            passive, given, _ = self._inputs(window)
+            motion = _rows(state, len(window.stamps))
+            _kernels.follow.checked(
+                self._models[:1],
+                *self._fluid,
+                passive,
+                given[::-1].copy(),
+                np.diff(window.stamps[::-1]),
+                *motion,
+                np.empty((2, 0, self._size)),
+            )
+            g, q, V, qd = (x[-1] for x in motion)
+            state = g, q, V, qd
+        return state if abs(np.concatenate(state[1:])).max() < LARGEST else None
 
     def _moved(self, state: State, error: Array) -> State:
         """A motion corrected by an error, shape (2 (b + n) + ...)."""
@@ -263,44 +305,41 @@ class Follower:
         return g @ turn, q + error[b:size], V1, qd1
 
     def _told(
-        self, window: Window, inputs: tuple[Array, Array, Array], start: State, wide: Array, mean: Array
-    ) -> tuple[Any, Array, Array, Array, int]:
+        self, window: Window, inputs: tuple[Array, Array, Array], wide: Array, mean: Array
+    ) -> tuple[Any, Array, Array, Array]:
         """What a window says of the error where it begins.
 
         Args:
             window: the window.
             inputs: of :meth:`_inputs`.
-            start: motion where it begins, as the equations are looked at.
             wide: square root of the covariance of error, unknowns and inputs.
             mean: of these.
 
         Returns:
             The motion (None if it is beyond all bounds), its flow to the end, whitened rows and
-            errors, and how many poses are rejected.
+            errors.
         """
-        count, b = len(window.stamps) - 1, self._robot.b
-        motion = tuple(np.empty((count + 1, *x.shape)) for x in start)
-        for samples, first in zip(motion, start, strict=True):
-            samples[0] = first
+        assert self._state is not None
+        b, motion = self._robot.b, _rows(self._state, len(window.stamps))
         slopes = self._follow(window, *inputs[:2], motion)
         g, q, V, qd = motion
         if not abs(V).max() + abs(qd).max() < LARGEST:
-            return None, wide, wide, mean, 0
+            return None, wide, wide, mean
         duration = window.stamps[-1] - window.stamps[0]
         times = (window.stamps - window.stamps[0]) / duration
         powers = self._powers(V, slopes, times, duration)
         rows, errors = self._joint_rows(window, times[1:], powers, q, qd)
-        rejected = 0
         for pose in window.poses:
             row, error = self._pose_row(pose, window, times, powers, g, V)
             known = row @ wide
             off = error - row @ mean
             nis = off @ np.linalg.solve(np.eye(b) + known @ known.T, off)
             if nis > self._gate:
-                rejected += 1
+                self.rejected += 1
                 continue
+            self.used += 1
             rows, errors = np.concatenate((rows, row)), np.concatenate((errors, error))
-        return motion, powers.sum(axis=0), rows, errors, rejected
+        return motion, powers.sum(axis=0), rows, errors
 
     def _inputs(self, window: Window) -> tuple[Array, Array, Array]:
         """Which forces are given, what is given over each interval, and deviations of inputs."""
@@ -402,3 +441,11 @@ class Follower:
     def _pose_error(self, g: Array, measured: Array) -> Array:
         """Log(g^-1 g_m) in coordinates of the group, shape (b,)."""
         return self._robot.base_group.iota_pinv @ se3.log(se3.inverse(g) @ measured)
+
+
+def _rows(state: State, count: int) -> tuple[Array, ...]:
+    """Room for a motion, the first row filled."""
+    out = tuple(np.empty((count, *x.shape)) for x in state)
+    for rows, first in zip(out, state, strict=True):
+        rows[0] = first
+    return out

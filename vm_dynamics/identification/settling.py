@@ -53,6 +53,8 @@ def settle(follower: Follower, windows: list[Window], prior: Prior, theta: Array
             break
         before = theta
         theta, covariance = best_fit(follower, prior, theta)
+        follower.look(unknowns.numbers(theta))
+        windows[0] = windows[0]._replace(start=follower.begin_of(windows))
         if (abs(theta - before) <= SETTLED * np.sqrt(np.diag(covariance))).all():
             break
     follower.look(unknowns.numbers(theta))
