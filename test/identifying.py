@@ -102,7 +102,6 @@ def move(name, payload, motion, seconds, *, gravity=(0.0, 0.0, 0.0), friction=Fa
             F, tau = loaded.inverse_dynamics(state.g, state.q, state.V, state.qd, base, wish)
             out.F[k] = F
         else:
-            active = dict(zip(loaded.joint_names, wish, strict=True))
             tau = loaded.hybrid_dynamics(
                 state.g, state.q, state.V, state.qd, wish, np.zeros(b), passive={"base"}
             ).tau
@@ -151,3 +150,71 @@ def feed(identifier, sensed, *, efforts=True):
         if k % POSE_EVERY == 0:
             identifier.pose(t, sensed.poses[k // POSE_EVERY])
         identifier.joints(t, sensed.q[k], sensed.qd[k], sensed.tau[k] if efforts else None)
+
+
+def bound(motion, payload, *, encoder=ENCODER_NOISE, effort, wrench):
+    """Cramer-Rao bound of the ten numbers, shape (10,), from the true motion.
+
+    A Kalman filter's covariance along the truth, sample by sample, in its plain form; slopes by
+    central differences of the robot's forward dynamics and of the payload's ten numbers.
+    """
+    robot = motion.robot
+    b, n = robot.b, robot.n
+    size = b + n
+    numbers = payload.numbers
+    loaded = robot.with_payload(payload.link, payload.mass, payload.com, np.array(payload.moments))
+    inertia = np.array(payload.moments)[[0, 3, 5]].max()
+    unit = np.array([payload.mass, *[0.3] * 3, *[inertia] * 6])
+    nudged = []
+    for i in range(10):
+        pair = []
+        for sign in (1.0, -1.0):
+            x = numbers.copy()
+            x[i] += 1e-5 * sign * unit[i]
+            pair.append(robot.with_payload(payload.link, x[0], x[1:4], x[4:]))
+        nudged.append(pair)
+
+    def acc(model, x, k):
+        g = motion.g[k] @ se3.exp(x[:b])
+        F, tau = motion.F[k], motion.tau[k]
+        q, V, qd = motion.q[k] + x[b:size], motion.V[k] + x[size : size + b], motion.qd[k] + x[-n:]
+        return np.concatenate(model.forward_dynamics(g, q, V, qd, tau, F))
+
+    # in units of what is known to begin with, so that the covariance begins as the identity
+    start = np.repeat((0.1, 0.1, encoder, 0.5, 0.5, VELOCITY_NOISE), (3, 3, n, 3, 3, n))
+    start = np.concatenate((start, 100.0 * unit))
+    P = np.eye(2 * size + 10)
+    H = np.zeros((2 * n, len(P)))
+    H[:n, b:size] = np.eye(n) * start[b:size] / encoder
+    H[n:, size + b : 2 * size] = np.eye(n) * start[size + b : 2 * size] / VELOCITY_NOISE
+    pose = np.zeros((b, len(P)))
+    pose[:, :b] = np.diag(start[:b] / np.repeat((POSITION_NOISE, ATTITUDE_NOISE), 3))
+    noise = np.concatenate((np.repeat(wrench, 3), np.full(n, effort)))
+    every, dt, step = 10, 1.0 / RATE, 1e-5
+    for k in range(len(motion.t) - 1):
+        if k % every == 0:
+            A = np.zeros((2 * size, len(P)))
+            A[:b, :b] = -robot.base_group.ad(motion.V[k])
+            A[:b, size : size + b], A[b:size, size + b : 2 * size] = np.eye(b), np.eye(n)
+            for i in range(2 * size):
+                x = np.zeros(2 * size)
+                x[i] = step
+                A[size:, i] = (acc(loaded, x, k) - acc(loaded, -x, k)) / (2.0 * step)
+            still = np.zeros(2 * size)
+            for i, (ahead, behind) in enumerate(nudged):
+                change = acc(ahead, still, k) - acc(behind, still, k)
+                A[size:, 2 * size + i] = change / (2e-5 * unit[i])
+            flow = np.eye(len(P))
+            flow[: 2 * size] += dt * A
+            flow[: 2 * size] += 0.5 * dt**2 * A[:, : 2 * size] @ A
+            flow *= start / start[:, None]
+            push = np.linalg.inv(loaded.mass_matrix(motion.q[k])) * noise
+            Q = np.zeros((len(P), size))
+            Q[:size], Q[size : 2 * size] = 0.5 * dt**2 * push, dt * push
+            Q = (Q / start[:, None]) @ (Q / start[:, None]).T
+        P = flow @ P @ flow.T + Q
+        rows = np.concatenate((H, pose)) if (k + 1) % POSE_EVERY == 0 else H
+        gain = np.linalg.solve(np.eye(len(rows)) + rows @ P @ rows.T, rows @ P).T
+        keep = np.eye(len(P)) - gain @ rows
+        P = keep @ P @ keep.T + gain @ gain.T
+    return np.sqrt(np.diag(P))[-10:] * 100.0 * unit

@@ -21,7 +21,8 @@ from vm_dynamics.robot import Robot
 # What is taken for likely before anything came, in terms of the robot's mass and size.
 LIKELY_MASS = 0.1  # of the robot
 LIKELY_GYRATION = 0.2  # radius of gyration, of the robot's
-LOG_DEVIATION = 1.5  # of half the logarithm of the mass, and of lengths: a factor of 20, and 4.5
+# Deviations of half the logarithm of the mass (a factor of 20) and of that of lengths (2.7).
+MASS_DEVIATION, LENGTH_DEVIATION = 1.5, 1.0
 # A coordinate whose deviation is still this part of the one before has not been learnt.
 UNLEARNT = 0.3
 _NUDGES = np.concatenate((np.zeros((1, body.SIZE)), NUDGE * np.eye(body.SIZE)))
@@ -171,7 +172,7 @@ class PayloadUnknowns:
         theta[4:7] = np.log(small)
         if self._own is not None and self._own.mass > 0.0:
             theta = body.coordinates(body.of_inertia(self._own))
-        prior = np.repeat((LOG_DEVIATION, size, LOG_DEVIATION, 2.0 * small), (1, 3, 3, 3))
+        prior = np.repeat((MASS_DEVIATION, size, LENGTH_DEVIATION, small), (1, 3, 3, 3))
         return Prior(theta, prior)
 
     def numbers(self, theta: Array) -> Array:
