@@ -49,7 +49,9 @@ def loaded_urdf(name, payload):
     root = ElementTree.parse(ROBOTS / f"{name}.urdf").getroot()
     link = ElementTree.SubElement(root, "link", name="the_payload")
     inertial = ElementTree.SubElement(link, "inertial")
-    ElementTree.SubElement(inertial, "origin", xyz=" ".join(f"{x!r}" for x in map(float, payload.com)))
+    ElementTree.SubElement(
+        inertial, "origin", xyz=" ".join(f"{x!r}" for x in map(float, payload.com))
+    )
     ElementTree.SubElement(inertial, "mass", value=repr(float(payload.mass)))
     keys = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
     values = {k: repr(float(x)) for k, x in zip(keys, payload.moments, strict=True)}

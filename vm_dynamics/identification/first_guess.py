@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unknowns to begin with: the efforts that the motion seen so far needs, compared with those given.
+"""Unknowns to begin with: efforts that the motion seen so far needs, compared with those given.
 
 Accelerations of joints and base are taken from polynomials through samples and poses. This is
 rough, and biased by noise, but does not depend on where it begins as a simulated motion does.
@@ -109,7 +109,7 @@ class FirstGuess:
 
     def search(self, prior: Prior) -> Array:
         """The unknowns that fit best, shape (p,)."""
-        return least_squares(self._errors, prior, prior.mean)[0]
+        return least_squares(self._errors, prior, prior.mean).at
 
     def _errors(self, theta: Array) -> tuple[Array, Array]:
         """Weighted errors of accelerations and efforts, (m,), and their derivative (m, p)."""

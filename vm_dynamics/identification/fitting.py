@@ -10,9 +10,9 @@ import numpy as np
 
 from vm_dynamics.lie.se3 import Array
 
-MOST_ROUNDS = 60
+MOST_ROUNDS = 200
 FIRST_DAMPING = 1e-2
-CLOSE = 1e-4  # what another round may gain, of the sum of squares or of one
+CLOSE = 1e-6  # what another round may gain, of the sum of squares or of one
 
 
 class Prior(NamedTuple):
@@ -22,9 +22,17 @@ class Prior(NamedTuple):
     deviation: Array
 
 
+class Fit(NamedTuple):
+    """Unknowns, shape (p,), their covariance, shape (p, p), and the sum of squares."""
+
+    at: Array
+    covariance: Array
+    cost: float
+
+
 def least_squares(
     misfit: Callable[[Array], tuple[Array, Array]], prior: Prior, start: Array
-) -> tuple[Array, Array]:
+) -> Fit:
     """Unknowns that fit best.
 
     Args:
@@ -32,9 +40,6 @@ def least_squares(
             their derivative, shape (m, p).
         prior: of the unknowns; no step is longer than its deviations.
         start: where to begin, shape (p,).
-
-    Returns:
-        The unknowns and their covariance, shape (p, p).
     """
 
     def whole(at: Array) -> tuple[Array, Array]:
@@ -57,4 +62,4 @@ def least_squares(
                 break
         else:
             damping *= 10.0
-    return at, np.linalg.inv(slope.T @ slope)
+    return Fit(at, np.linalg.inv(slope.T @ slope), float(here @ here))

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vm_dynamics.dynamics.loads import NO_LOADS
 from vm_dynamics.identification import _kernels
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
@@ -95,7 +94,7 @@ class Window(NamedTuple):
     start: State | None = None
 
     def smooth(self, noise: Noise) -> tuple[Array, Array]:
-        """Velocities and accelerations over each interval, shape (L, n), by a cubic of the samples."""
+        """Velocities and accelerations over each interval, shape (L, n), by a cubic."""
         duration = self.stamps[-1] - self.stamps[0]
         s = (self.stamps - self.stamps[0]) / duration
         k = np.arange(min(4, len(s)))
@@ -170,17 +169,17 @@ class Follower:
         self.early: tuple[float, State] | None = None
         self.rejected = self.used = 0
 
-    def restart(self, mean: Array, covariance: Array, at: Array) -> None:
+    def restart(self, mean: Array, factor: Array, at: Array) -> None:
         """Know nothing but a prior.
 
         Args:
             mean: of the unknowns, shape (p,).
-            covariance: shape (p, p).
+            factor: square root of their covariance, shape (p, p).
             at: the unknowns near which to look at the equations, shape (p,).
         """
         size, p = 2 * self._size, len(mean)
         self.factor = np.zeros((size + p, size + p))
-        self.factor[size:, size:] = np.linalg.cholesky(covariance)
+        self.factor[size:, size:] = factor
         self._at, self._shift = at, mean - at
         self._models = self.unknowns.models(at).copy()
         self._state = None
@@ -432,9 +431,10 @@ class Follower:
         group = self._robot.base_group
         i = min(int(np.searchsorted(window.stamps, pose.stamp, side="right")), len(times) - 1)
         late = pose.stamp - window.stamps[i - 1]
-        mean = V[i - 1] + 0.5 * late / (window.stamps[i] - window.stamps[i - 1]) * (V[i] - V[i - 1])
+        part = late / (window.stamps[i] - window.stamps[i - 1])
+        mean = V[i - 1] + 0.5 * part * (V[i] - V[i - 1])
         here = g[i - 1] @ se3.exp(group.iota @ (late * mean))
-        t = times[i - 1] + (times[i] - times[i - 1]) * late / (window.stamps[i] - window.stamps[i - 1])
+        t = times[i - 1] + part * (times[i] - times[i - 1])
         row = np.tensordot(t ** np.arange(POWERS), powers[:, : self._robot.b], 1)
         return pose.whiten @ row, pose.whiten @ self._pose_error(here, pose.g)
 

@@ -87,7 +87,7 @@ class FrictionIdentifier(Identifier):
 
     @property
     def unexcited(self) -> tuple[str, ...]:
-        """What the motion so far cannot tell, as ``damping of <joint>``, ``friction of <joint>``."""
+        """What the motion so far cannot tell: ``damping of <joint>``, ``friction of <joint>``."""
         joints = self._model.joint_names
         names = [f"{what} of {joint}" for what in ("damping", "friction") for joint in joints]
         unlearnt = np.sqrt(np.diag(self.estimate[1])) > UNLEARNT * self._prior.deviation

@@ -149,7 +149,8 @@ class Identifier:
             values = np.empty(0)
         if values.shape != (len(parts), self._model.n):  # say which of them it is
             n = (self._model.n,)
-            values = np.array([numbers(*x, n) for x in zip(("q", "qd", "effort"), parts)])
+            names = ("q", "qd", "effort")[: len(parts)]
+            values = np.array([numbers(*x, n) for x in zip(names, parts, strict=True)])
         if not (isfinite(t) and is_moderate(values)):
             self._malformed += 1
             return

@@ -20,6 +20,7 @@ from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
 HARMONICS = 5
+PERIODS = (5.0, 15.0)  # [s], of the first of them: the last has at most 1 Hz
 RAMP = 0.1  # part of the duration at either end in which the motion grows and fades
 SHARE = 0.8  # of all limits that is used
 UNLIMITED_REACH, UNLIMITED_SPEED = 1.0, 1.0  # where there are no limits [rad or m, per s]
@@ -70,9 +71,7 @@ class ExcitingMotion:
 
     def scaled(self, factor: Any) -> ExcitingMotion:
         """The same with other amplitudes, by a factor for all or for each joint."""
-        return ExcitingMotion(
-            self.center, self.amplitudes * factor, self.frequency, self.duration
-        )
+        return ExcitingMotion(self.center, self.amplitudes * factor, self.frequency, self.duration)
 
 
 def exciting_motion(
@@ -145,8 +144,10 @@ def _random(
     """A motion within the limits of positions and velocities."""
     low, high = _ranges(robot)
     center = low + rng.uniform(0.3, 0.7, robot.n) * (high - low) if start is None else start
-    frequency = 2.0 * np.pi / duration * rng.integers(2, 7)
-    amplitudes = rng.normal(size=(2, HARMONICS, robot.n)) / np.sqrt(np.arange(1, HARMONICS + 1))[:, None]
+    frequency = 2.0 * np.pi / rng.uniform(*PERIODS)
+    amplitudes = (
+        rng.normal(size=(2, HARMONICS, robot.n)) / np.sqrt(np.arange(1, HARMONICS + 1))[:, None]
+    )
     motion = ExcitingMotion(center, amplitudes, float(frequency), duration)
     q, qd, _ = motion.at(np.linspace(0.0, duration, 20 * GRID))
     room = np.maximum(np.minimum(high - center, center - low), 0.0)

@@ -24,7 +24,10 @@ NAMES = (
     *(f"centre of mass {axis}" for axis in "xyz"),
     *(f"inertia {axes}" for axes in ("xx", "xy", "xz", "yy", "yz", "zz")),
 )
-_ROWS, _COLUMNS = np.array([3, 0, 1, 2, 0, 0, 0, 1, 1, 2]), np.array([3, 3, 3, 3, 0, 1, 2, 1, 2, 2])
+_ROWS, _COLUMNS = (
+    np.array([3, 0, 1, 2, 0, 0, 0, 1, 1, 2]),
+    np.array([3, 3, 3, 3, 0, 1, 2, 1, 2, 2]),
+)
 _DIFFERENCE = 1e-6  # of central differences of smooth functions: ten digits
 
 

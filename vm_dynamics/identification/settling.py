@@ -16,6 +16,7 @@ from vm_dynamics.lie.se3 import Array
 
 MOST_PASSES = 6
 SETTLED = 0.3  # of a step: in standard deviations of the unknowns
+BAD_FIT = 4.0  # sum of squares by unknown beyond which a search may have ended in a corner
 # The follower's prior is wider than the true one, which counts when the best fit is sought.
 WIDER = 3.0
 
@@ -27,7 +28,10 @@ def best_fit(follower: Follower, prior: Prior, start: Array) -> tuple[Array, Arr
     def misfit(theta: Array) -> tuple[Array, Array]:
         return weight @ (unknowns.numbers(theta) - wanted), weight @ unknowns.slope(theta)
 
-    return least_squares(misfit, prior, start)
+    best = least_squares(misfit, prior, start)
+    if best.cost > BAD_FIT * len(start):
+        best = min(best, least_squares(misfit, prior, prior.mean), key=lambda fit: fit.cost)
+    return best.at, best.covariance
 
 
 def settle(follower: Follower, windows: list[Window], prior: Prior, theta: Array) -> Array:
@@ -46,7 +50,7 @@ def settle(follower: Follower, windows: list[Window], prior: Prior, theta: Array
     for _ in range(MOST_PASSES):
         at, slope = unknowns.numbers(theta), unknowns.slope(theta)
         wide = WIDER * slope * prior.deviation
-        follower.restart(at, wide @ wide.T, at)
+        follower.restart(at, wide, at)
         for window in windows:
             follower.step(window)
         if not follower.is_alive:

@@ -250,7 +250,9 @@ class RobotModel:
         for name, values in (("damping", viscous), ("friction", dry)):
             if (values < 0.0).any():
                 raise ParameterError(f"{name}: got {values}, expected numbers not below 0")
-        new = dict(zip(self.joint_names, zip(viscous.tolist(), dry.tolist(), strict=True), strict=True))
+        new = dict(
+            zip(self.joint_names, zip(viscous.tolist(), dry.tolist(), strict=True), strict=True)
+        )
         joints = tuple(
             replace(j, damping=new[j.name][0], friction=new[j.name][1]) if j.name in new else j
             for j in self.description.joints
