@@ -22,6 +22,7 @@ from vm_dynamics.robot import Robot
 
 SPAN = 4  # windows that a polynomial goes through
 POSE_SPAN = 0.6  # [s], to either side
+CLOSE = 1e-2  # it is rough anyway
 DOUBT = 0.05  # of efforts, as a part of their size
 BASE_DOUBT = 0.3  # deviation of the base's acceleration [m/s^2, rad/s^2]
 
@@ -109,7 +110,7 @@ class FirstGuess:
 
     def search(self, prior: Prior) -> Array:
         """The unknowns that fit best, shape (p,)."""
-        return least_squares(self._errors, prior, prior.mean).at
+        return least_squares(self._errors, prior, prior.mean, CLOSE).at
 
     def _errors(self, theta: Array) -> tuple[Array, Array]:
         """Weighted errors of accelerations and efforts, (m,), and their derivative (m, p)."""

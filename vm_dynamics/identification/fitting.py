@@ -12,7 +12,7 @@ from vm_dynamics.lie.se3 import Array
 
 MOST_ROUNDS = 200
 FIRST_DAMPING = 1e-2
-CLOSE = 1e-6  # what another round may gain, of the sum of squares or of one
+CLOSE = 1e-6
 
 
 class Prior(NamedTuple):
@@ -31,7 +31,10 @@ class Fit(NamedTuple):
 
 
 def least_squares(
-    misfit: Callable[[Array], tuple[Array, Array]], prior: Prior, start: Array
+    misfit: Callable[[Array], tuple[Array, Array]],
+    prior: Prior,
+    start: Array,
+    close: float = CLOSE,
 ) -> Fit:
     """Unknowns that fit best.
 
@@ -40,6 +43,7 @@ def least_squares(
             their derivative, shape (m, p).
         prior: of the unknowns; no step is longer than its deviations.
         start: where to begin, shape (p,).
+        close: what another round may gain at the end, of the sum of squares or of one.
     """
 
     def whole(at: Array) -> tuple[Array, Array]:
@@ -58,7 +62,7 @@ def least_squares(
         gain = here @ here - there @ there
         if gain > 0.0:
             at, here, slope, damping = ahead, there, slope_there, 0.1 * damping
-            if gain < CLOSE * (1.0 + here @ here):
+            if gain < close * (1.0 + here @ here):
                 break
         else:
             damping *= 10.0

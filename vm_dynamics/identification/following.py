@@ -178,7 +178,7 @@ class Follower:
             at: the unknowns near which to look at the equations, shape (p,).
         """
         size, p = 2 * self._size, len(mean)
-        self.factor = np.zeros((size + p, size + p))
+        self.factor: Array = np.zeros((size + p, size + p))
         self.factor[size:, size:] = factor
         self._at, self._shift = at, mean - at
         self._models = self.unknowns.models(at).copy()
@@ -192,7 +192,7 @@ class Follower:
     @property
     def information(self) -> Array:
         """A square root W of the unknowns' information W^T W, shape (p, p)."""
-        return np.linalg.inv(np.linalg.qr(self.factor[2 * self._size :].T, mode="r").T)
+        return np.linalg.inv(_triangular(self.factor[2 * self._size :]))
 
     def lose(self) -> None:
         """Forget the motion."""
@@ -210,11 +210,12 @@ class Follower:
 
     def _begin(self, window: Window, pose: Pose) -> None:
         b, size, noise = self._robot.b, self._size, self._noise
-        V, deviation = np.zeros(b), noise.twist
+        V: Array = np.zeros(b)
+        deviation = noise.twist
         if window.twist is not None:
             V, deviation = window.twist, noise.rough_twist
         scale = np.concatenate((np.zeros(b), noise.q, deviation, noise.qd))
-        learnt = np.linalg.qr(self.factor[2 * size :].T, mode="r").T
+        learnt = _triangular(self.factor[2 * size :])
         self.factor = np.zeros_like(self.factor)
         self.factor[: 2 * size, : 2 * size] = np.diag(scale)
         self.factor[:b, :b] = pose.factor
@@ -249,7 +250,7 @@ class Follower:
         wide = wide @ inverse.T
         mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
         mean = flow @ mean
-        self.factor = np.linalg.qr((flow @ wide).T, mode="r").T
+        self.factor = _triangular(flow @ wide)
         g, q, V, qd = (x[-1] for x in motion)
         self._state, self._error, self._shift = (g, q, V, qd), mean[:size], mean[size:]
         self._age += window.stamps[-1] - window.stamps[0]
@@ -449,3 +450,8 @@ def _rows(state: State, count: int) -> tuple[Array, ...]:
     for rows, first in zip(out, state, strict=True):
         rows[0] = first
     return out
+
+
+def _triangular(root: Array) -> Array:
+    """The lower triangular square root of the same covariance as another, (p, m) to (p, p)."""
+    return np.linalg.qr(root.T)[1].T

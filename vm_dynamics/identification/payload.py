@@ -167,7 +167,7 @@ class PayloadUnknowns:
         turning = np.trace(whole.mass_matrix(shape)[3:6, 3:6])
         size = np.sqrt(0.5 * turning / robot.total_mass)
         small = LIKELY_GYRATION * size
-        theta = np.zeros(body.SIZE)
+        theta: Array = np.zeros(body.SIZE)
         theta[0] = 0.5 * np.log(LIKELY_MASS * robot.total_mass)
         theta[4:7] = np.log(small)
         if self._own is not None and self._own.mass > 0.0:
