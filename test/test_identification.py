@@ -94,7 +94,7 @@ def test_least_squares_finds_what_the_normal_equations_give():
     prior = Prior(np.zeros(3), np.full(3, 10.0))
     x, covariance, _ = least_squares(lambda x: (A @ x - y, A), prior, np.ones(3))
     information = A.T @ A + np.eye(3) / 100.0
-    # it stops when a round gains less than 1e-6 of the sum of squares
+    # it stops when a round gains less than 1e-4 of the sum of squares
     np.testing.assert_allclose(x, np.linalg.solve(information, A.T @ y), atol=1e-3)
     np.testing.assert_allclose(covariance, np.linalg.inv(information), rtol=1e-9)
 

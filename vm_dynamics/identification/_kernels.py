@@ -23,11 +23,6 @@ def accelerations(model, added, elements, current, passive, given, g, q, base, q
     accelerate(model, added, elements, current, g, q, base, qd, passive, acc, force, loads, out)
 
 
-def quarters(count: int) -> tuple[int, int]:
-    """Numbers of the samples in the middle of both halves of a window of so many intervals."""
-    return count // 4, count - count // 4
-
-
 @jit
 def write_slopes(models, added, elements, current, passive, given, g, q, base, qd, out):
     """Derivatives of the accelerations, as :func:`follow` has them, by finite differences."""
@@ -64,10 +59,10 @@ def write_slopes(models, added, elements, current, passive, given, g, q, base, q
 
 @entry(
     "void(f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8[:,::1], f8[::1],"
-    " f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,:,::1])"
+    " f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1])"
 )
 def follow(models, added, elements, current, passive, given, steps, g, q, base, qd, slopes):
-    """Motion from sample to sample, and the slopes of the accelerations at two of them.
+    """Motion from sample to sample, and the slopes of the accelerations in the middle.
 
     Args:
         models: packed models, shape (1 + p, rows, width): the robot, and the robot with each of
@@ -83,8 +78,7 @@ def follow(models, added, elements, current, passive, given, steps, g, q, base, 
         base: base velocities, shape (L + 1, b), likewise.
         qd: joint velocities, shape (L + 1, n), likewise.
         slopes: derivatives of [dV/dt; qdd] by the pose error (b), q, V, qd, what is given, and
-            the parameters, a row for each, at the samples of :func:`quarters`, shape
-            (2, 3 (b + n) + p, b + n).
+            the parameters, a row for each, shape (3 (b + n) + p, b + n).
     """
     model = models[0]
     n, b = q.shape[1], base.shape[1]
@@ -100,13 +94,10 @@ def follow(models, added, elements, current, passive, given, steps, g, q, base, 
                 qd[at].copy(), passive, acc, force, loads, steps[i] / count,
                 g[i + 1], q[i + 1], base[i + 1], qd[i + 1],
             )  # fmt: skip
-    for half in range(2):
-        first, last = (0, (steps.size + 1) // 2) if half == 0 else (steps.size // 2, steps.size)
-        mean = np.zeros(b + n)
-        for i in range(first, last):
-            mean += given[i] / (last - first)
-        at = steps.size // 4 if half == 0 else steps.size - steps.size // 4  # see quarters
-        write_slopes(
-            models, added, elements, current, passive, mean, g[at], q[at], base[at], qd[at],
-            slopes[half],
-        )  # fmt: skip
+    mean = np.zeros(b + n)
+    for i in range(steps.size):
+        mean += given[i] / steps.size
+    at = steps.size // 2
+    write_slopes(
+        models, added, elements, current, passive, mean, g[at], q[at], base[at], qd[at], slopes
+    )

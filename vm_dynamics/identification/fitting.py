@@ -12,7 +12,7 @@ from vm_dynamics.lie.se3 import Array
 
 MOST_ROUNDS = 200
 FIRST_DAMPING = 1e-2
-CLOSE = 1e-6
+CLOSE = 1e-4
 
 
 class Prior(NamedTuple):

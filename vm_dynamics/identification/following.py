@@ -26,6 +26,7 @@ DRIVEN_DEVIATION = 0.5
 EARLY = 1.0  # [s], how long the motion counts as hardly known
 FAR = 0.02  # error of a joint from which on the equations are other ones [rad or m]
 LARGEST = 1e3  # of velocities [SI], beyond which a model has nothing to do with the robot
+_EXPONENTS = np.arange(POWERS)
 NO_FLUID = (np.empty((0, 6, 6)), np.empty((0, 1)), np.zeros(3))
 
 
@@ -164,8 +165,14 @@ class Follower:
         self._fluid = NO_FLUID if robot.fluid is None else tuple(robot.fluid)[1:]
         self._size = robot.b + robot.n
         self._state: State | None = None
+        b, size = robot.b, self._size
+        self._seen = np.r_[b:size, size + b : 2 * size]  # rows of the joints in the state
+        self._weight = 1.0 / np.concatenate((noise.q, noise.qd))
         self._invert = dtrtri  # of a triangular matrix
         self._age = 0.0
+        self._before: tuple[Array, float] | None = (
+            None  # slopes of the window before, its duration
+        )
         self.early: tuple[float, State] | None = None
         self.rejected = self.used = 0
 
@@ -182,7 +189,7 @@ class Follower:
         self.factor[size:, size:] = factor
         self._at, self._shift = at, mean - at
         self._models = self.unknowns.models(at).copy()
-        self._state = None
+        self._state, self._before = None, None
 
     @property
     def numbers(self) -> Array:
@@ -201,7 +208,7 @@ class Follower:
     def look(self, at: Array) -> None:
         """Look at the equations near these unknowns from now on, shape (p,)."""
         self._at, self._shift = at, self.numbers - at
-        self._models = self.unknowns.models(at).copy()
+        self._models, self._before = self.unknowns.models(at).copy(), None
 
     @property
     def is_alive(self) -> bool:
@@ -225,7 +232,7 @@ class Follower:
             g, q, V1, qd = self._state = window.start
             moved = self._pose_error(g, pose.g), window.q[0] - q, V - V1, window.qd[0] - qd
             self._error = np.concatenate(moved)
-        self._age, self.early = 0.0, None
+        self._age, self.early, self._before = 0.0, None, None
 
     def step(self, window: Window) -> None:
         """Take in a window, which begins where the last one ended."""
@@ -245,7 +252,9 @@ class Follower:
             self._state = None
             return
         known = rows @ wide
-        gained = np.linalg.cholesky(np.eye(whole) + known.T @ known)
+        gain = known.T @ known
+        gain.flat[:: whole + 1] += 1.0
+        gained = np.linalg.cholesky(gain)
         inverse, _ = self._invert(gained, lower=1)
         wide = wide @ inverse.T
         mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
@@ -290,7 +299,7 @@ class Follower:
                 given[::-1].copy(),
                 np.diff(window.stamps[::-1]),
                 *motion,
-                np.empty((2, 0, self._size)),
+                np.empty((0, self._size)),
             )
             g, q, V, qd = (x[-1] for x in motion)
             state = g, q, V, qd
@@ -366,17 +375,17 @@ class Follower:
     ) -> Array:
         """Motion by the model, and slopes of the accelerations by all columns, (b + n, ...)."""
         models, n, size = self._models, self._robot.n, self._size
-        slopes = np.empty((2, 3 * size + len(models) - 1, size))
+        slopes = np.empty((3 * size + len(models) - 1, size))
         _kernels.follow.checked(
             models, *self._fluid, passive, given, np.diff(window.stamps), *motion, slopes
         )
-        by_state, by_given, by_theta = np.split(slopes, (2 * size, 3 * size), axis=1)
+        by_state, by_given, by_theta = np.split(slopes, (2 * size, 3 * size))
         if len(models) == 1:  # it is friction that is unknown
-            by_theta = np.zeros((2, len(self._at), size))
+            by_theta = np.zeros((len(self._at), size))
             if window.effort is not None:
                 speeds = window.smooth(self._noise)[0]
-                by_theta += self.unknowns.friction_slopes(speeds) @ by_given[:, -n:]
-        return np.concatenate((by_state, by_theta, by_given), axis=1).swapaxes(1, 2)
+                by_theta += self.unknowns.friction_slopes(speeds) @ by_given[-n:]
+        return np.concatenate((by_state, by_theta, by_given)).T
 
     def _powers(self, V: Array, slopes: Array, times: Array, duration: float) -> Array:
         """Coefficients of s^k in the flow of error, unknowns and inputs, s from 0 to 1.
@@ -387,16 +396,17 @@ class Follower:
         """
         b, size, total, n = self._robot.b, self._size, len(self.factor), self._robot.n
         two = 2 * size
-        A = np.zeros((2, two, total + size))
-        early, late = _kernels.quarters(len(times) - 1)
-        for half, i in enumerate((early, late)):
-            A[half, :b, :b] = -self._robot.base_group.ad(V[i])
-        A[:, :b, size : size + b] = np.eye(b)
-        A[:, b:size, size + b : two] = np.eye(n)
-        A[:, size:] = slopes
-        A *= duration
-        A1 = (A[1] - A[0]) / (times[late] - times[early])
-        A0 = A[0] - times[early] * A1
+        A = np.zeros((two, total + size))
+        A[:b, :b] = -self._robot.base_group.ad(V[len(times) // 2])
+        A[:b, size : size + b] = np.eye(b)
+        A[b:size, size + b : two] = np.eye(n)
+        A[size:] = slopes
+        A1 = np.zeros_like(A)
+        if self._before is not None:  # it goes on changing as since the last window's middle
+            last, long = self._before
+            A1 = (A - last) * (2.0 * duration**2 / (duration + long))
+        self._before = A, duration
+        A0 = duration * A - 0.5 * A1
         forcing = np.zeros((POWERS - 1, two, total + size + n))
         forcing[0, :, two : total + size], forcing[1, :, two : total + size] = (
             A0[:, two:],
@@ -417,11 +427,10 @@ class Follower:
         self, window: Window, times: Array, powers: Array, q: Array, qd: Array
     ) -> tuple[Array, Array]:
         """What the joint samples say of the error where the window begins, whitened."""
-        b, size, noise = self._robot.b, self._size, self._noise
-        which = np.r_[b:size, size + b : 2 * size]
-        weight = 1.0 / np.concatenate((noise.q, noise.qd))
-        Q, R = np.linalg.qr(times[:, None] ** np.arange(POWERS))
-        rows = np.tensordot(R, weight[:, None] * powers[:, which], 1)
+        weight = self._weight
+        Q, R = np.linalg.qr(times[:, None] ** _EXPONENTS)
+        seen = weight[:, None] * powers[:, self._seen]
+        rows = R @ seen.reshape(POWERS, -1)
         errors = np.concatenate((window.q[1:] - q[1:], window.qd[1:] - qd[1:]), axis=1) * weight
         return rows.reshape(-1, powers.shape[2]), (Q.T @ errors).ravel()
 
@@ -436,7 +445,8 @@ class Follower:
         mean = V[i - 1] + 0.5 * part * (V[i] - V[i - 1])
         here = g[i - 1] @ se3.exp(group.iota @ (late * mean))
         t = times[i - 1] + part * (times[i] - times[i - 1])
-        row = np.tensordot(t ** np.arange(POWERS), powers[:, : self._robot.b], 1)
+        b = self._robot.b
+        row = (t**_EXPONENTS @ powers[:, :b].reshape(POWERS, -1)).reshape(b, -1)
         return pose.whiten @ row, pose.whiten @ self._pose_error(here, pose.g)
 
     def _pose_error(self, g: Array, measured: Array) -> Array:
@@ -454,4 +464,5 @@ def _rows(state: State, count: int) -> tuple[Array, ...]:
 
 def _triangular(root: Array) -> Array:
     """The lower triangular square root of the same covariance as another, (p, m) to (p, p)."""
-    return np.linalg.qr(root.T)[1].T
+    upper: Any = np.linalg.qr(root.T, mode="r")
+    return upper.T

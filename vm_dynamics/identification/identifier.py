@@ -13,7 +13,6 @@ from vm_dynamics.errors import ParameterError
 from vm_dynamics.estimation.checks import (
     gates,
     is_covariance,
-    is_moderate,
     is_pose,
     numbers,
     pair,
@@ -31,7 +30,7 @@ from vm_dynamics.robot import Robot
 
 # Durations of the record after which all of it is worked through again [s]: what is learnt from
 # the first samples is learnt far from the truth, where the equations are other ones.
-SETTLING = (1.0, 3.0)
+SETTLING = (1.0, 2.0)
 LARGEST = 1e9  # of joint samples, beyond all that occurs in SI units
 GATE = 0.9999  # probability of poses that are not rejected
 START_TWIST = (1.0, 1.0)  # deviation of the base velocity to begin with [m/s, rad/s]
@@ -192,7 +191,7 @@ class Identifier:
             F: in {1}, shape (b,) [N, N m].
         """
         value, t = numbers("F", F, (self._model.b,)), seconds(stamp)
-        if isfinite(t) and is_moderate(value):
+        if isfinite(t) and value @ value < LARGEST**2:
             self._record.add_wrench(t, value)
         else:
             self._malformed += 1
