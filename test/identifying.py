@@ -107,6 +107,8 @@ def move(name, payload, motion, seconds, *, gravity=(0.0, 0.0, 0.0), friction=Fa
             tau = loaded.hybrid_dynamics(
                 state.g, state.q, state.V, state.qd, wish, np.zeros(b), passive={"base"}
             ).tau
+        if friction:  # against it, or light joints would stick
+            tau = tau - known.joint_friction(qd)
         out.tau[k] = np.clip(tau, -loaded.effort_limits, loaded.effort_limits)
         if k < count:
             for _ in range(STEPS):

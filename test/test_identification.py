@@ -365,6 +365,20 @@ def test_a_payload_is_learnt_as_well_as_the_data_allow(name, mass):
 
 
 @pytest.mark.slow
+def test_friction_of_a_free_arm_is_learnt_within_a_tenth():
+    robot = load("satellite_arm7")
+    proposal = vm.exciting_motion(robot, "tool", duration=SECONDS)
+    nothing = block("tool", 1e-6, (0.0, 0.0, 0.0), (0.1, 0.1, 0.1))
+    motion = move("satellite_arm7", nothing, proposal, SECONDS, friction=True)
+    wrong = robot.with_friction(2.0 * robot.damping, 0.5 * robot.friction)
+    for seed in SEEDS:
+        identifier = vm.FrictionIdentifier(wrong, effort_deviation=1e-2)
+        feed(identifier, sensed_of("satellite_arm7", motion, seed))
+        np.testing.assert_allclose(identifier.damping, robot.damping, rtol=0.1)
+        np.testing.assert_allclose(identifier.friction, robot.friction, rtol=0.1)
+
+
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("name", NOISE)
 def test_a_joint_sample_costs_little(name):

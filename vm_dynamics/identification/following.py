@@ -364,9 +364,12 @@ class Follower:
             deviation[b:] = DRIVEN_DEVIATION
         else:
             given[:, b:] = window.effort
-            if self.unknowns.rubs:
-                given[:, b:] += self.unknowns.friction(self._at, window.smooth(self._noise)[0])
             deviation[b:] = self._noise.effort / np.sqrt(count)
+            if self.unknowns.rubs:
+                rubbing = self.unknowns.friction(self._at, window.smooth(self._noise)[0])
+                given[:, b:] += rubbing
+                # where a joint turns round it is not known well when
+                deviation[b:] = np.hypot(deviation[b:], rubbing.std(axis=0))
         # of white noise, the mean and the rise
         return passive, given, np.concatenate((deviation, np.sqrt(3.0) * deviation[b:]))
 
