@@ -321,9 +321,9 @@ def test_what_is_known_already_can_choose_another_motion(grasped):
 def test_friction_of_joints_is_learnt_within_a_tenth():
     """MuJoCo's friction is dry to the last bit, the model's fades below 0.01 rad/s."""
     robot = load("hexa_arm2", "SE3", EARTH)
-    proposal = vm.exciting_motion(robot, "link2", duration=12.0)
+    proposal = vm.exciting_motion(robot, "link2", duration=20.0)
     nothing = block("link2", 1e-6, (0.0, 0.0, 0.0), (0.1, 0.1, 0.1))
-    motion = move("hexa_arm2", nothing, proposal, 12.0, gravity=EARTH, friction=True)
+    motion = move("hexa_arm2", nothing, proposal, 20.0, gravity=EARTH, friction=True)
     wrong = robot.with_friction(3.0 * robot.damping, 0.3 * robot.friction)
     identifier = vm.FrictionIdentifier(wrong, effort_deviation=2e-3)
     feed(identifier, sensed_of("hexa_arm2", motion, 1))

@@ -20,7 +20,7 @@ from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
-SPAN = 4  # windows that a polynomial goes through
+SPAN = 0.4  # [s], of a polynomial through joint samples
 POSE_SPAN = 0.6  # [s], to either side
 CLOSE = 1e-2  # it is rough anyway
 DOUBT = 0.05  # of efforts, as a part of their size
@@ -51,7 +51,9 @@ class FirstGuess:
     ) -> None:
         """Smooth what came."""
         self._robot, self._unknowns = robot, unknowns
-        spans = [windows[i : i + SPAN] for i in range(max(1, len(windows) - SPAN + 1))]
+        mean = (windows[-1].stamps[-1] - windows[0].stamps[0]) / len(windows)
+        many = max(1, min(round(SPAN / mean), len(windows)))
+        spans = [windows[i : i + many] for i in range(len(windows) - many + 1)]
         poses = [p for w in windows for p in ((w.begin,) if w.begin else ()) + w.poses]
         self._instants = [self._instant(span, poses, noise) for span in spans]
         efforts = [x.effort for x in self._instants if x.effort is not None]

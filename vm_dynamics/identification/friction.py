@@ -50,7 +50,7 @@ class FrictionIdentifier(Identifier):
         joint_velocity_deviation: Any = 5e-3,
         effort_deviation: Any = 0.02,
         wrench_deviation: Any = 0.01,
-        window: float = 0.15,
+        window: float = 0.12,
         delay: float = 0.2,
         joints_timeout: float = 1.0,
     ) -> None:
