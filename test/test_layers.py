@@ -22,6 +22,7 @@ FLOORS = (
     ("dynamics",),
     ("robot",),
     ("estimation", "control", "locomotion", "simulation"),
+    ("identification",),
     ("ros",),
     ("demo",),
     ("cli",),

@@ -38,6 +38,12 @@ from vm_dynamics.estimation import (
     LieGroupObserver,
     PoseDelay,
 )
+from vm_dynamics.identification import (
+    ExcitingMotion,
+    FrictionIdentifier,
+    PayloadIdentifier,
+    exciting_motion,
+)
 from vm_dynamics.locomotion import (
     Gait,
     GaitPlane,
@@ -67,6 +73,8 @@ __all__ = [
     "DimensionError",
     "DivergedError",
     "Efforts",
+    "ExcitingMotion",
+    "FrictionIdentifier",
     "Gait",
     "GaitPlane",
     "Hamel",
@@ -78,6 +86,7 @@ __all__ = [
     "MomentumCompensator",
     "NonFiniteError",
     "ParameterError",
+    "PayloadIdentifier",
     "PoseControl",
     "PoseDelay",
     "Propulsion",
@@ -99,6 +108,7 @@ __all__ = [
     "base_motion",
     "ccf_map",
     "curvature_atlas",
+    "exciting_motion",
     "gait_displacement",
     "lie",
     "load",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from vm_dynamics.errors import (
     DimensionError,
     NegativeMassError,
     NonFiniteError,
+    ParameterError,
     UnknownLinkError,
     UnphysicalInertiaError,
 )
@@ -212,12 +214,50 @@ class RobotModel:
             UnphysicalInertiaError: no body has such an inertia.
             NegativeMassError: the mass is below zero.
         """
-        payload = Inertia.of(mass, com, np.zeros(6) if inertia is None else inertia)
-        reason = payload.unphysical() or payload.triangle_violation()
-        if reason is not None:
-            kind = NegativeMassError if payload.mass < 0.0 else UnphysicalInertiaError
-            raise kind(f"payload at {link!r}: {reason}")
+        payload = _physical(f"payload at {link!r}", mass, com, inertia)
         return self._changed(self.description.with_payload(link, payload))
+
+    def with_inertia(
+        self: Self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike | None = None
+    ) -> Self:
+        """A new robot one of whose links has another inertia, as a tank that was emptied.
+
+        Args:
+            link: name of the link.
+            mass: [kg], not negative.
+            com: its centre of mass in the link's frame, shape (3,) [m].
+            inertia: as in :meth:`with_payload`.
+
+        Raises:
+            UnknownLinkError: the robot has no such link.
+            UnphysicalInertiaError: no body has such an inertia.
+            NegativeMassError: the mass is below zero.
+        """
+        own = _physical(f"link {link!r}", mass, com, inertia)
+        return self._changed(self.description.with_inertia(link, own))
+
+    def with_friction(self: Self, damping: ArrayLike, friction: ArrayLike) -> Self:
+        """A new robot whose joints rub in another way.
+
+        Args:
+            damping: viscous friction of the joints, not negative, shape (n,).
+            friction: dry friction of the joints, not negative, shape (n,).
+
+        Raises:
+            ParameterError: one is negative.
+        """
+        viscous, dry = vector("damping", damping, self.n), vector("friction", friction, self.n)
+        for name, values in (("damping", viscous), ("friction", dry)):
+            if (values < 0.0).any():
+                raise ParameterError(f"{name}: got {values}, expected numbers not below 0")
+        new = dict(
+            zip(self.joint_names, zip(viscous.tolist(), dry.tolist(), strict=True), strict=True)
+        )
+        joints = tuple(
+            replace(j, damping=new[j.name][0], friction=new[j.name][1]) if j.name in new else j
+            for j in self.description.joints
+        )
+        return self._changed(replace(self.description, joints=joints))
 
     def with_locked(self: Self, joints: Any) -> Self:
         """A new robot with some joints fixed.
@@ -241,6 +281,16 @@ class RobotModel:
             return self.tree.frames[link]
         except (KeyError, TypeError):
             raise UnknownLinkError("link", link, self.link_names) from None
+
+
+def _physical(what: str, mass: float, com: ArrayLike, inertia: ArrayLike | None) -> Inertia:
+    """An inertia that some body has, or an error that says why none does."""
+    out = Inertia.of(mass, com, np.zeros(6) if inertia is None else inertia)
+    reason = out.unphysical() or out.triangle_violation()
+    if reason is not None:
+        kind = NegativeMassError if out.mass < 0.0 else UnphysicalInertiaError
+        raise kind(f"{what}: {reason}")
+    return out
 
 
 def vector(name: str, value: Any, size: int) -> Array:

@@ -17,7 +17,7 @@ from vm_dynamics.errors import (
 )
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
-from vm_dynamics.model.inertia import Inertia
+from vm_dynamics.model.inertia import Inertia, combine
 
 Numbers = tuple[float, ...]
 
@@ -119,11 +119,14 @@ class Description:
 
     def with_payload(self, link: str, payload: Inertia) -> Description:
         """The same robot with more inertia at a link, given in the link's frame."""
+        own = [x.inertia for x in self.links if x.name == link]
+        return self.with_inertia(link, combine((*own, payload)))
+
+    def with_inertia(self, link: str, inertia: Inertia) -> Description:
+        """The same robot with another inertia of a link, given in the link's frame."""
         if link not in self.link_names:
             raise UnknownLinkError("link", link, self.link_names)
-        links = tuple(
-            replace(x, inertia=x.inertia + payload) if x.name == link else x for x in self.links
-        )
+        links = tuple(replace(x, inertia=inertia) if x.name == link else x for x in self.links)
         return replace(self, links=links)
 
     def with_root(self, link: str) -> Description:

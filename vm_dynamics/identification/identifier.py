@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the identifiers share: inputs with stamps, as the observers have them, and the learning."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from vm_dynamics.errors import ParameterError
+from vm_dynamics.estimation.checks import (
+    gates,
+    is_covariance,
+    is_pose,
+    numbers,
+    pair,
+    positive,
+    seconds,
+)
+from vm_dynamics.identification import _kernels
+from vm_dynamics.identification.first_guess import FirstGuess
+from vm_dynamics.identification.fitting import Prior
+from vm_dynamics.identification.following import Follower, Noise, Pose, Unknowns, Window
+from vm_dynamics.identification.record import Record
+from vm_dynamics.identification.settling import best_fit, settle
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.robot import Robot
+
+# Durations of the record after which all of it is worked through again [s]: what is learnt from
+# the first samples is learnt far from the truth, where the equations are other ones.
+SETTLING = (1.0, 2.0)
+LARGEST = 1e9  # of joint samples, beyond all that occurs in SI units
+GATE = 0.9999  # probability of poses that are not rejected
+START_TWIST = (1.0, 1.0)  # deviation of the base velocity to begin with [m/s, rad/s]
+ROUGH_TWIST = (0.1, 0.1)  # of one guessed from the first poses
+
+
+class IdentifierStatus(NamedTuple):
+    """How it goes.
+
+    Attributes:
+        state: ``waiting`` for joints and a pose, or ``learning``.
+        duration: of the motion that was worked through [s].
+        used: poses that were.
+        rejected: poses that did not fit.
+        late: inputs that came too late.
+        future: inputs too far ahead of the joints.
+        repeated: joint samples that came twice.
+        malformed: inputs that were no numbers, or no poses.
+    """
+
+    state: str
+    duration: float
+    used: int
+    rejected: int
+    late: int
+    future: int
+    repeated: int
+    malformed: int
+
+
+class Identifier:
+    """Learns unknowns of a robot from joints, efforts, poses and known wrenches.
+
+    Args:
+        robot: what is known of the robot.
+        unknowns: what is not.
+        prior: of their coordinates.
+        pose_deviation: standard deviations of a pose that comes without covariance: of its
+            position [m] and attitude [rad].
+        joint_position_deviation: standard deviation, one or n [rad or m].
+        joint_velocity_deviation: the same of velocities.
+        effort_deviation: the same of measured efforts [N m or N].
+        wrench_deviation: of the known wrench on the base, of its force [N] and moment [N m].
+        window: time over which samples are gathered [s].
+        delay: how late poses and wrenches may come [s].
+        joints_timeout: the longest gap between joint samples that is bridged [s].
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        unknowns: Unknowns,
+        prior: Prior,
+        *,
+        pose_deviation: Any,
+        joint_position_deviation: Any,
+        joint_velocity_deviation: Any,
+        effort_deviation: Any,
+        wrench_deviation: Any,
+        window: float,
+        delay: float,
+        joints_timeout: float,
+    ) -> None:
+        if robot.n == 0:
+            raise ParameterError(f"robot: {robot.name!r} has no joints, expected at least one")
+        self._model = robot
+        pinv = robot.base_group.iota_pinv
+        self._pose_covariance = _on_group(pinv, pair("pose_deviation", pose_deviation))
+        wrench = _on_group(robot.base_group.iota.T, pair("wrench_deviation", wrench_deviation))
+        self._noise = Noise(
+            _deviations("joint_position_deviation", joint_position_deviation, robot.n),
+            _deviations("joint_velocity_deviation", joint_velocity_deviation, robot.n),
+            _deviations("effort_deviation", effort_deviation, robot.n),
+            np.sqrt(np.diag(wrench)),
+            np.sqrt(np.diag(_on_group(pinv, START_TWIST))),
+            np.sqrt(np.diag(_on_group(pinv, ROUGH_TWIST))),
+        )
+        (gate,) = gates(GATE, (robot.b,))
+        self._prior = prior
+        self._follower = Follower(robot, unknowns, self._noise, gate)
+        self._record = Record(
+            robot.b,
+            window=positive("window", window),
+            delay=positive("delay", delay),
+            gap=positive("joints_timeout", joints_timeout, least=window),
+        )
+        self._malformed = 0
+        self._forget()
+        _kernels.follow.compile()
+
+    def _forget(self) -> None:
+        self._first: list[Window] = []
+        self._duration, self._stage, self._next_look = 0.0, 0, 0.0
+        self._theta = self._prior.mean
+        self._found: tuple[Array, Array] | None = None
+
+    # -- inputs ---------------------------------------------------------------------------------
+
+    def joints(
+        self, stamp: float, q: ArrayLike, qd: ArrayLike, effort: ArrayLike | None = None
+    ) -> None:
+        """A joint sample.
+
+        Args:
+            stamp: [s].
+            q: positions in the order of ``robot.joint_names``, shape (n,) [rad or m].
+            qd: velocities, shape (n,).
+            effort: what the motors give from this stamp on until the next sample, shape (n,)
+                [N m or N]; None where it is not measured.
+        """
+        t = stamp if type(stamp) is float else seconds(stamp)
+        parts = (q, qd) if effort is None else (q, qd, effort)
+        try:
+            values = np.array(parts, dtype=float)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.shape != (len(parts), self._model.n):  # say which of them it is
+            n = (self._model.n,)
+            names = ("q", "qd", "effort")[: len(parts)]
+            values = np.array([numbers(*x, n) for x in zip(names, parts, strict=True)])
+        flat = values.ravel()
+        if not (isfinite(t) and flat @ flat < LARGEST**2):  # quicker than to look at each
+            self._malformed += 1
+            return
+        self._record.add_sample(t, values)
+        if t >= self._record.due:
+            for window in self._record.windows():
+                self._learn(window)
+
+    def pose(self, stamp: float, g: ArrayLike, covariance: Any = None) -> None:
+        """A measured pose of the base.
+
+        Args:
+            stamp: when it was measured [s].
+            g: pose of {1} in the world, shape (4, 4).
+            covariance: of ``Log(g_hat^-1 g)`` in coordinates of the base group, shape (b, b), or
+                of the twist's six, shape (6, 6); ``pose_deviation`` if None or all zero.
+        """
+        value, t = numbers("g", g, (4, 4)), seconds(stamp)
+        noise = self._pose_covariance
+        if covariance is not None:
+            b, pinv = self._model.b, self._model.base_group.iota_pinv
+            six = np.shape(covariance) == (6, 6)
+            asked = numbers("covariance", covariance, (6, 6) if six else (b, b))
+            if asked.any():
+                noise = pinv @ asked @ pinv.T if six else asked
+        if isfinite(t) and is_pose(value) and is_covariance(noise):
+            factor = np.linalg.cholesky(noise)
+            self._record.add_pose(Pose(t, value, factor, np.linalg.inv(factor)))
+        else:
+            self._malformed += 1
+
+    def base_wrench(self, stamp: float, F: ArrayLike) -> None:
+        """A known wrench on the base, from its stamp on until the next.
+
+        Args:
+            stamp: [s].
+            F: in {1}, shape (b,) [N, N m].
+        """
+        value, t = numbers("F", F, (self._model.b,)), seconds(stamp)
+        if isfinite(t) and value @ value < LARGEST**2:
+            self._record.add_wrench(t, value)
+        else:
+            self._malformed += 1
+
+    def reset(self) -> None:
+        """Forget everything but the counters."""
+        self._record.clear()
+        self._follower.lose()
+        self._forget()
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def _learn(self, window: Window) -> None:
+        follower = self._follower
+        self._duration += window.stamps[-1] - window.stamps[0]
+        self._found = None
+        if self._stage == len(SETTLING):
+            follower.step(window)
+            if self._duration >= self._next_look:
+                self._next_look *= 2.0
+                follower.look(follower.unknowns.numbers(self.estimate[0]))
+            return
+        self._first.append(window)
+        if self._duration >= SETTLING[self._stage]:
+            if self._stage == 0:
+                guess = FirstGuess(self._model, follower.unknowns, self._noise, self._first)
+                self._theta = guess.search(self._prior)
+                self._first[0] = self._first[0]._replace(twist=guess.twist)
+            self._stage += 1
+            self._theta = settle(follower, self._first, self._prior, self._theta)
+        if self._stage == len(SETTLING):
+            self._first = []
+            self._next_look = 2.0 * self._duration
+
+    @property
+    def estimate(self) -> tuple[Array, Array]:
+        """Coordinates of the unknowns, shape (p,), and their covariance, shape (p, p)."""
+        if self._found is None:
+            if self._stage == 0:
+                return self._prior.mean, np.diag(self._prior.deviation**2)
+            self._found = best_fit(self._follower, self._prior, self._theta)
+            self._theta = self._found[0]
+        return self._found
+
+    @property
+    def status(self) -> IdentifierStatus:
+        """State, duration and counters."""
+        record, follower = self._record, self._follower
+        return IdentifierStatus(
+            "learning" if follower.is_alive else "waiting",
+            self._duration,
+            follower.used,
+            follower.rejected,
+            record.late,
+            record.future,
+            record.repeated,
+            self._malformed,
+        )
+
+
+def _on_group(to_group: Array, deviations: tuple[float, float]) -> Array:
+    """Covariance in coordinates of the base group, shape (b, b)."""
+    return (to_group * np.repeat(np.square(deviations), 3)) @ to_group.T
+
+
+def _deviations(name: str, value: Any, n: int) -> Array:
+    """Standard deviations of n joints, from one or n."""
+    out = np.array(value, dtype=float)
+    if out.shape not in ((), (n,)) or not (np.isfinite(out).all() and (out > 0.0).all()):
+        raise ParameterError(f"{name}: got {value!r}, expected a number above 0, or {n} such")
+    return np.broadcast_to(out, (n,)).copy()
