@@ -50,11 +50,14 @@ DAMPING = 7
 INTEGRAL = 8  # gains, largest efforts and present efforts of the integral action
 MOST_INTEGRAL = 9
 INTEGRATED = 10
-RUBBING = 11  # efforts against the friction at the target's velocity
-POSITION = 12  # the target and its derivatives
-SPEED = 13
-ACCELERATION = 14
-SETTINGS = 15
+DRY = 11  # friction that is fed forward, and how much it feels the target's speed and the error
+VISCOUS = 12
+PACE = 13
+PULL = 14
+POSITION = 15  # the target and its derivatives
+SPEED = 16
+ACCELERATION = 17
+SETTINGS = 18
 
 # How a limit changed a joint's effort; the sign says in which direction it gives less than asked
 BRAKED = 1.0  # but the joint is slow, so that an unknown load may hold it
@@ -243,13 +246,15 @@ def momentum_torque(model, comp, screws, momenta, locked, mu, out):
 def task_torque(settings, q, qd, out):
     """Add tau_c of [Mishra2022] (52) with a quadratic potential, -K (q - q_d) - D (qd - qd_d).
 
-    What friction takes at the target's velocity comes on top.
+    What friction takes at the velocity that this asks for comes on top.
     """
     for i in range(q.size):
-        out[i] -= settings[STIFFNESS, i] * (q[i] - settings[POSITION, i]) + settings[
-            DAMPING, i
-        ] * (qd[i] - settings[SPEED, i])
-        out[i] += settings[RUBBING, i]
+        off, speed = q[i] - settings[POSITION, i], settings[SPEED, i]
+        out[i] -= settings[STIFFNESS, i] * off + settings[DAMPING, i] * (qd[i] - speed)
+        out[i] += settings[VISCOUS, i] * speed
+        if settings[DRY, i] > 0.0:
+            sliding = settings[PACE, i] * speed - settings[PULL, i] * off
+            out[i] += settings[DRY, i] * math.tanh(sliding)
 
 
 @jit

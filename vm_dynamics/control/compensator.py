@@ -8,6 +8,7 @@ is not known integral action and the friction of the joints.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,10 @@ from vm_dynamics.robot import Robot
 
 _compensate = _kernels.compensate
 INTEGRAL_SHARE = 0.5  # of the effort limits: the rest is left for motion
+# Friction that is fed forward makes a joint stiffer at its target, by at most this many times the
+# stiffness: with critical damping it still comes to rest if there is no such friction.
+MAX_PULL = 4.0
+TINY = 1e-9  # [N m], so that one can divide by it
 
 
 class Compensation(NamedTuple):
@@ -68,7 +73,8 @@ class MomentumCompensator(Controller):
 
     Against what is not known, such as a payload or friction at rest, integral action may be added,
     ``K_i int (q_d - q) dt`` within limits. It stops while a motor is at its effort limit. Friction
-    that is known is fed forward at the target's velocity, ``d qd_d + f tanh(qd_d / v_s)``.
+    that is known is fed forward, ``d qd_d + f tanh((qd_d + K/D (q_d - q)) / v_s)``: at the
+    velocity which the PD law asks for, so that it helps to break loose at rest and has no noise.
 
     Attributes:
         robot: the robot.
@@ -116,11 +122,10 @@ class MomentumCompensator(Controller):
         self.robot, self.law = robot, int(law)
         self._form = max(self.law, 1)
         self.limits = JointLimits(robot, braking_time, effort_scale)
-        self._rubs = friction is not False
         if not isinstance(friction, bool):
-            dry, viscous = friction
-            self.limits.table[_kernels.FRICTION] = gains("friction", dry, robot.joint_names)
-            self.limits.table[_kernels.VISCOSITY] = gains("friction", viscous, robot.joint_names)
+            self.limits.table[_kernels.FRICTION : _kernels.STIFFNESS] = _identified(
+                friction, robot.joint_names
+            )
         self._settings = np.zeros((_kernels.SETTINGS, robot.n))
         self._settings[: _kernels.STIFFNESS] = self.limits.table
         stiffness = gains("stiffness", stiffness, robot.joint_names)
@@ -128,6 +133,8 @@ class MomentumCompensator(Controller):
         if damping is None:
             damping = critical_damping(stiffness, free_inertias(robot))
         self._settings[_kernels.DAMPING] = gains("damping", damping, robot.joint_names)
+        if friction is not False:
+            self._feed_friction()
         most = INTEGRAL_SHARE * self.limits.table[_kernels.EFFORT]
         if integral_limit is not None:
             most = gains("integral_limit", integral_limit, robot.joint_names)
@@ -145,6 +152,16 @@ class MomentumCompensator(Controller):
         g, q, mu, qd = at_rest(robot)
         for wrench in (None, mu):
             self.step(q, qd, mu, g=g, base_wrench=wrench, dt=0.0)
+
+    def _feed_friction(self) -> None:
+        """Set the rows of the friction that is fed forward."""
+        dry, viscous, K, D = self._settings[_kernels.FRICTION : _kernels.INTEGRAL]
+        self._settings[_kernels.DRY] = dry
+        self._settings[_kernels.VISCOUS] = viscous
+        self._settings[_kernels.PACE] = 1.0 / STICTION_SPEED
+        # an error is worth the speed at which the PD law lets it decay, K/D times as much
+        most = MAX_PULL * K / np.where(dry > 0.0, dry, np.inf)
+        self._settings[_kernels.PULL] = np.minimum(most, K / np.maximum(D * STICTION_SPEED, TINY))
 
     @property
     def needs_pose(self) -> bool:
@@ -174,17 +191,7 @@ class MomentumCompensator(Controller):
         n = self.robot.n
         target = vector("q", q, n), or_zero("qd", qd, n), or_zero("qdd", qdd, n)
         self._settings[_kernels.POSITION :] = target
-        self._feed_forward()
-
-    def _feed_forward(self) -> None:
-        """What depends on the target's velocity and acceleration alone."""
         self._moves = bool(self._settings[_kernels.SPEED :].any())
-        if self._rubs:
-            dry, viscous = self._settings[_kernels.FRICTION : _kernels.STIFFNESS]
-            speed = self._settings[_kernels.SPEED]
-            self._settings[_kernels.RUBBING] = viscous * speed + dry * np.tanh(
-                speed / STICTION_SPEED
-            )
 
     def hold(self, state: ControlState) -> None:
         """Set the joints' present positions as the target."""
@@ -197,7 +204,7 @@ class MomentumCompensator(Controller):
     def take_over(self, former: MomentumCompensator) -> bool:
         """Continue without a jump: take target and integral action from another controller."""
         self._settings[_kernels.POSITION :] = former._settings[_kernels.POSITION :]
-        self._feed_forward()
+        self._moves = former._moves
         self._integral.take_over(former._integral)
         return True
 
@@ -334,10 +341,11 @@ class MomentumCompensator(Controller):
         q, qd = vector("q", q, self.robot.n), vector("qd", qd, self.robot.n)
         reduced = self.robot.reduced(q, qd, mu)
         K, D = self._settings[_kernels.STIFFNESS : _kernels.INTEGRAL]
-        rubbing, q_d, qd_d, qdd_d = self._settings[_kernels.RUBBING :]
+        dry, viscous, pace, pull, q_d, qd_d, qdd_d = self._settings[_kernels.DRY :]
         b = len(mu)
         hat = carried - reduced.D_mu[b:, :b] @ mu
-        task = reduced.Lambda_q @ qdd_d + reduced.Gamma_q @ qd_d + rubbing
+        task = reduced.Lambda_q @ qdd_d + reduced.Gamma_q @ qd_d
+        task += viscous * qd_d + dry * np.tanh(pace * qd_d + pull * (q_d - q))
         if self._form == 1:
             hat += reduced.B @ qd
         else:
@@ -351,3 +359,12 @@ class MomentumCompensator(Controller):
         error = np.clip(q_d, *self.limits.table[:2]) - q
         self._integral.update(error, period, np.where(cut, wanted, lacking))
         return Compensation(tau, cut | (braked != 0.0), hat)
+
+
+def _identified(friction: object, names: Sequence[str]) -> list[Array]:
+    """Dry and viscous friction of the joints, shape (n,) each."""
+    if not (isinstance(friction, Sequence) and len(friction) == 2):
+        raise ParameterError(
+            f"friction: got {friction!r}, expected True, False or dry and viscous friction"
+        )
+    return [gains("friction", part, names) for part in friction]
