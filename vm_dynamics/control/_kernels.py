@@ -265,7 +265,7 @@ def integrate(gain, limit, error, lacking, dt, output):
         gain: not negative.
         limit: largest magnitude of the output.
         error: what is integrated.
-        lacking: its sign is the direction in which actuators give less than asked, 0 if they do not.
+        lacking: its sign is the direction in which actuators give less than asked, else 0.
         dt: time since the last step [s].
         output: that of the last step.
     """
@@ -446,9 +446,7 @@ def brakes(inertia, coriolis, limits, time, q, qd, task, hit):
         brake(inertia, coriolis, limits, time, q, qd, task, hit)
 
 
-@entry(
-    "void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], i8, b1, f8, f8, f8[:,::1])"
-)
+@entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], i8, b1, f8, f8, f8[:,::1])")
 def compensate(model, q, qd, mu, settings, carried, law, moves, time, dt, out):
     """Torques of the momentum compensator, tau = tau_c + tau_hat of (45), within their limits.
 

@@ -221,9 +221,7 @@ class MomentumCompensator(Controller):
             period: control period [s].
         """
         inertia = shape_inertia(self.robot, q)
-        joint = shaken_joint(
-            inertia, self.stiffness, self.damping, period, self._integral.gains
-        )
+        joint = shaken_joint(inertia, self.stiffness, self.damping, period, self._integral.gains)
         return "" if joint is None else self.robot.joint_names[joint]
 
     def command(self, state: ControlState) -> Efforts:

@@ -26,6 +26,7 @@ from vm_dynamics.control.gains import Gains, gains, or_zero, shaken_joint
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.control.limits import BRAKING_TIME, JointLimits, Mask
 from vm_dynamics.control.state import (
+    CheckedState,
     at_rest,
     checked_state,
     cross,
@@ -36,7 +37,7 @@ from vm_dynamics.control.state import (
 from vm_dynamics.control.tilt import TiltGuidance
 from vm_dynamics.control.tracking import PoseTarget, pose_target
 from vm_dynamics.dynamics.hybrid import BASE, passive_mask
-from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Propulsion
+from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Allocation, Propulsion
 from vm_dynamics.errors import NonFiniteError, ParameterError, UnknownGroupError
 from vm_dynamics.lie.se3 import Array, quaternion
 from vm_dynamics.model.robot_model import vector
@@ -173,6 +174,10 @@ class ComputedTorque(Controller):
         propulsion.allocate(np.zeros(6), allocation_weights)  # raises if the weights are invalid
         self.limits = JointLimits(robot, braking_time, effort_scale)
         self._passive_base = passive_mask(robot, (BASE,))
+        weight = float(np.linalg.norm(robot.gravity))
+        self._up = -robot.gravity / weight if weight > 0.0 else np.zeros(3)
+        self._sideways = bool(used[:2].any())
+        self._thrusts_of = np.linalg.pinv(propulsion.matrix)
         self._weak = False  # whether a rotor was at a limit in the last step
         self.set_target(np.eye(4), np.zeros(robot.n))
         self.step(*at_rest(robot), dt=0.0)
@@ -287,11 +292,10 @@ class ComputedTorque(Controller):
         within, limited = self.limits.accelerations(q, qd, u[6:])
         # The window leaves out the integral action: what it holds against does not accelerate.
         qdd = within + self._integral.output[6:]
-        Vd = np.concatenate((u[:3] @ g[:3, :3] - cross(V[3:], V[:3]), u[3:6]))
-        demand = inverse_dynamics(robot, state, Vd, qdd)[:6]
-        if not np.isfinite(demand).all():
-            raise NonFiniteError(f"g, q, V, qd: the state asks for a wrench of {demand}")
+        demand = self._wrench(state, u[:6], qdd)
         found = self.propulsion.allocate(demand, self._weights)
+        if self._sideways and found.saturated.any():
+            found = self._attitude_first(state, u[:6], qdd, demand)
         acc = np.concatenate((np.zeros(6), qdd))
         force = np.concatenate((found.wrench, np.zeros(robot.n)))
         _, force = hybrid_dynamics(robot, state, self._passive_base, acc, force)
@@ -308,6 +312,43 @@ class ComputedTorque(Controller):
         return FlightCommand(
             found.thrusts, tau, found.wrench, demand, limited | cut, found.saturated
         )
+
+    def _wrench(self, state: CheckedState, u: Array, qdd: Array) -> Array:
+        """Wrench in {1} that accelerations u of the base and qdd of the joints need, (6,)."""
+        g, _, V, _ = state
+        Vd = np.concatenate((u[:3] @ g[:3, :3] - cross(V[3:], V[:3]), u[3:]))
+        out = inverse_dynamics(self.robot, state, Vd, qdd)[:6]
+        if not np.isfinite(out).all():
+            raise NonFiniteError(f"g, q, V, qd: the state asks for a wrench of {out}")
+        return out
+
+    def _attitude_first(
+        self, state: CheckedState, u: Array, qdd: Array, demand: Array
+    ) -> Allocation:
+        """Thrusts that give up as much of the sideways acceleration as keeps them within limits.
+
+        The closest wrench would give up attitude as well, and a base that turns over is lost.
+
+        Args:
+            state: the checked state.
+            u: accelerations of the base as in (84), shape (6,).
+            qdd: joint accelerations, shape (n,) [rad/s^2 or m/s^2].
+            demand: the wrench that they need in {1}, shape (6,) [N, N m].
+        """
+        upright = np.concatenate((self._up * (self._up @ u[:3]), u[3:]))
+        least = self._wrench(state, upright, qdd)
+        found = self.propulsion.allocate(least, self._weights)
+        if found.saturated.any():
+            return found
+        way = self._thrusts_of @ (demand - least)
+        edge = np.where(way > 0.0, self.propulsion.max_thrusts, self.propulsion.min_thrusts)
+        room = np.full(len(way), np.inf)
+        np.divide(edge - found.thrusts, way, out=room, where=way != 0.0)
+        first = int(room.argmin())  # the first rotor at its limit on the way to the demand
+        thrusts = found.thrusts + min(1.0, room[first]) * way
+        saturated = (np.arange(len(way)) == first) & (room <= 1.0)
+        thrusts[saturated] = edge[saturated]
+        return Allocation(thrusts, self.propulsion.matrix @ thrusts, saturated)
 
     def _virtual_control(
         self, g: Array, q: Array, V: Array, qd: Array, period: float
@@ -333,6 +374,9 @@ class ComputedTorque(Controller):
                 joints.qdd,
             )
         )
+        if self.guidance is not None:
+            # no gains act there, but turning the base needs torques that depend on it
+            feed_forward[:3] += self.guidance.acceleration(g)
         u = feed_forward + self.damping * rate + self.stiffness * error
         u[:6] += self._integral.output[:6]
         return error, u

@@ -37,7 +37,7 @@ class Integral:
         self.gains = gains
         self.limits = np.broadcast_to(np.asarray(limit, dtype=float), gains.shape).copy()
         if not (self.limits >= 0.0).all():
-            raise ParameterError(f"integral_limit: got {limit}, expected no negative number")
+            raise ParameterError(f"integral_limit: got {limit!r}, expected no negative number")
         self.output = np.zeros(len(gains))
 
     @property

@@ -163,4 +163,3 @@ class JointLimits:
             )
         limit = self.table[3]
         return np.clip(tau, -limit, limit), abs(tau) > limit
-

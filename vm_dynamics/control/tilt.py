@@ -24,7 +24,9 @@ from vm_dynamics.lie.se3 import Array, exp
 from vm_dynamics.model.robot_model import vector
 
 # Slower than the attitude control, which has to follow the tilt.
-TILT_STIFFNESS, TILT_DAMPING, TILT_INTEGRAL = 1.0, 1.6, 0.35  # [1/s^2], [1/s], [1/s^3]
+TILT_STIFFNESS, TILT_DAMPING, TILT_INTEGRAL = 1.5, 2.4, 0.5  # [1/s^2], [1/s], [1/s^3]
+# Cosine of the lean at which the thrust no longer tells how the base accelerates.
+LEAST_UPRIGHT = 0.3
 
 
 class TiltGuidance:
@@ -107,6 +109,20 @@ class TiltGuidance:
             angle = math.atan2(size, self._weight)
             out[:3, :3] = exp(np.concatenate((np.zeros(3), angle * axis)))[:3, :3] @ aim[:3, :3]
         return out
+
+    def acceleration(self, g: ArrayLike) -> Array:
+        """Sideways acceleration of a base that leans and carries its weight, shape (3,) [m/s^2].
+
+        Args:
+            g: pose of the base in the world, shape (4, 4).
+
+        Returns:
+            The acceleration in world axes; that of the largest lean that makes sense beyond it.
+        """
+        axis = check_pose(g)[:3, 2]
+        height = float(self._up @ axis)
+        aside = axis - height * self._up
+        return np.asarray(self._weight / max(height, LEAST_UPRIGHT) * aside)
 
     def upright(self, g: ArrayLike) -> Array:
         """Pose with the same position and heading, but with z against gravity, shape (4, 4).
