@@ -90,17 +90,24 @@ class JointLimits:
         low, high, speed = self.table[:3] + LIMIT_ROUNDING * np.array([[-1.0], [1.0], [1.0]])
         return (q < low) | (q > high) | (abs(qd) > speed)
 
-    def window(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+    def window(
+        self, q: ArrayLike, qd: ArrayLike, time: float | None = None
+    ) -> tuple[Array, Array]:
         """Least and greatest accelerations that keep the limits, shape (n,) each.
 
         Args:
             q: joint positions, shape (n,) [rad or m].
             qd: joint velocities, shape (n,) [rad/s or m/s].
+            time: another braking time [s]; None for that of these limits.
         """
         n = self.robot.n
         out = np.empty((2, n))
         _kernels.acceleration_windows.checked(
-            self.table, vector("q", q, n), vector("qd", qd, n), self.braking_time, out
+            self.table,
+            vector("q", q, n),
+            vector("qd", qd, n),
+            self.braking_time if time is None else time,
+            out,
         )
         return out[0], out[1]
 
