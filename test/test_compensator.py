@@ -315,7 +315,7 @@ def test_the_same_when_mujoco_moves_the_robot():
 BENT = np.array([1.3, -0.7, 1.2, 1.3, -0.5, 1.0, -1.0])
 SOFT_K = np.array([48.5, 67.6, 31.9, 38.9, 20.0, 20.0, 6.62])
 SOFT_D = np.array([64.6, 90.2, 42.5, 51.9, 5.07, 5.89, 0.53])
-INTEGRAL_TIME = 4.0  # [s]
+INTEGRAL_TIME = 2.0  # [s]
 STEADY_WITH_FRICTION = 0.3  # [deg], the bar with 2 N m of dry friction
 
 

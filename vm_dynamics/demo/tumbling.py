@@ -29,7 +29,7 @@ ARM_MOVE = 0.3  # [rad]
 JUDGED_FROM = 20.0  # [s], from when on the observer is judged
 HELD_SHARE = 0.65  # part of each law's time in which the arm is held
 # What a compensation has beside plain PD: the joints rub as the URDF says.
-FEEDBACK = {"friction": True, "gains.integral_time": 4.0}
+FEEDBACK = {"friction": True, "gains.integral_time": 2.0}
 LAW_NAMES = ("plain PD", "tau_hat_1", "tau_hat_2")
 
 
