@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 
 from vm_dynamics.simulation.plants import MujocoPlant
@@ -102,10 +103,24 @@ def roll_pitch_yaw(R):
 
 
 class MujocoFlight:
-    """A robot that MuJoCo steps, from its URDF but without friction, under a law of (t, State)."""
+    """A robot that MuJoCo steps, from its URDF, under a law of (t, State).
 
-    def __init__(self, robot, urdf, step=1e-3):
-        self.plant = MujocoPlant(robot, urdf, step, friction=False)
+    Args:
+        robot: the robot.
+        urdf: its text.
+        step: [s].
+        friction: whether its joints rub.
+        payload: mass at the tip that the robot's model does not have [kg].
+        scale: factor of all masses and inertias that the model does not have.
+    """
+
+    def __init__(self, robot, urdf, step=1e-3, *, friction=False, payload=0.0, scale=1.0):
+        self.plant = MujocoPlant(robot, urdf, step, friction=friction)
+        model = self.plant.model
+        model.body_mass[:] *= scale
+        model.body_inertia[:] *= scale
+        model.body_mass[model.body(robot.tip_link).id] += payload
+        mujoco.mj_setConst(model, self.plant.data)
 
     def run(self, state, law, duration):
         """States of a motion; the law gives vm.Command, held over each step."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Momentum compensation: its equations, its Lyapunov function, and the arm of a tumbling robot."""
 
+import re
+
 import numpy as np
 import pytest
 from cases import ALL, GROUPS, ROBOTS, State, load, relative, text
@@ -307,6 +309,200 @@ def test_the_same_when_mujoco_moves_the_robot():
     assert error < BAR * plain
 
 
+# -- what the controller does not know ------------------------------------------------------------
+
+# The gains of the demonstration: 20 N m/rad, more where that would be slow, less where it shakes.
+BENT = np.array([1.3, -0.7, 1.2, 1.3, -0.5, 1.0, -1.0])
+SOFT_K = np.array([48.5, 67.6, 31.9, 38.9, 20.0, 20.0, 6.62])
+SOFT_D = np.array([64.6, 90.2, 42.5, 51.9, 5.07, 5.89, 0.53])
+INTEGRAL_TIME = 2.0  # [s]
+STEADY_WITH_FRICTION = 0.3  # [deg], the bar with 2 N m of dry friction
+
+
+def rubbing(friction):
+    """URDF of the satellite with so much dry friction in all joints [N m]; None for its own."""
+    own = text("satellite_arm7")
+    return own if friction is None else re.sub(r'friction="[^"]*"', f'friction="{friction}"', own)
+
+
+def hold(friction=None, *, plain=False, payload=0.0, seed=0, duration=13.0):
+    """RMS of each joint's error [deg] in the last five seconds of holding the arm while tumbling.
+
+    The joints begin where plain PD may leave them: anywhere within what friction holds.
+    """
+    urdf, rng = rubbing(friction), np.random.default_rng(seed)
+    robot = vm.load(urdf, base="SE3")
+    options = {} if plain else {"integral": SOFT_K / INTEGRAL_TIME, "friction": True}
+    controller = MomentumCompensator(robot, SOFT_K, SOFT_D, law=0 if plain else 2, **options)
+    controller.set_target(BENT)
+    band = np.minimum(robot.friction / SOFT_K, 0.1) * rng.uniform(-1.0, 1.0, 7)
+    start = vm.State(np.eye(4), BENT + band, np.r_[0.0, 0.0, 0.0, TUMBLING], np.zeros(7))
+
+    def torques(t, s):
+        qd = s.qd + VELOCITY_NOISE * rng.normal(size=7)
+        mu = s.V + robot.connection(s.q) @ s.qd
+        return vm.Command(controller.step(s.q, qd, mu, dt=PERIOD).tau)
+
+    plant = MujocoFlight(robot, urdf, PERIOD, friction=True, payload=payload)
+    q = np.array([s.q for s in plant.run(start, torques, duration)])
+    error = np.rad2deg(q[-round(5.0 / PERIOD) :] - BENT)
+    return np.sqrt((error**2).mean(axis=0))
+
+
+PERIOD = 2e-3  # [s], of controller and plant
+
+
+def test_with_the_friction_of_the_urdf_a_tenth_of_the_error_of_plain_pd_is_left():
+    plain, error = hold(plain=True).max(), hold().max()
+    print(f"URDF's friction: PD {plain:.3f} deg, compensated {error:.3f} deg")
+    assert error < BAR * plain
+
+
+def test_two_newton_metres_of_dry_friction_leave_less_than_the_bar():
+    assert hold(2.0).max() < STEADY_WITH_FRICTION
+
+
+@pytest.mark.slow
+def test_the_same_from_many_starts_and_with_a_payload():
+    cases = {None: "URDF's", 0.5: "0.5 N m", 2.0: "2 N m"}
+    for friction, name in cases.items():
+        plain = hold(friction, plain=True).max()
+        errors = [hold(friction, seed=seed).max() for seed in range(8)]
+        print(f"{name}: PD {plain:.3f}, median {np.median(errors):.3f}, worst {max(errors):.3f}")
+        assert max(errors) < (BAR * plain if friction is None else STEADY_WITH_FRICTION)
+    plain = hold(plain=True, payload=10.0).max()
+    errors = [hold(payload=10.0, seed=seed).max() for seed in range(4)]
+    print(f"10 kg: PD {plain:.3f}, median {np.median(errors):.3f}, worst {max(errors):.3f}")
+    assert max(errors) < BAR * plain
+
+
+def test_friction_that_is_not_there_does_not_shake_the_joints():
+    robot = load("satellite_arm7")
+    controller = MomentumCompensator(robot, SOFT_K, SOFT_D, friction=(2.0, 0.5))
+    controller.set_target(BENT)
+    rng = np.random.default_rng(0)
+
+    def torques(t, s):
+        qd = s.qd + VELOCITY_NOISE * rng.normal(size=7)
+        return vm.Command(controller.step(s.q, qd, np.zeros(6)).tau)
+
+    plant = MujocoFlight(robot, text("satellite_arm7"), PERIOD)
+    states = plant.run(vm.State.at_rest(robot, BENT + 0.02), torques, 8.0)
+    late = np.array([s.q for s in states[-1000:]])
+    assert np.rad2deg(abs(late - BENT).max()) < 0.1  # the noise of the velocities
+
+
+def integrating(robot, gain=10.0, **options):
+    controller = MomentumCompensator(robot, K, D, integral=gain, **options)
+    controller.set_target(HOLD)
+    return controller
+
+
+def test_integral_action_adds_up_errors_and_is_forgotten_by_a_reset():
+    robot = load("satellite_arm7")
+    controller, plain = integrating(robot), MomentumCompensator(robot, K, D)
+    plain.set_target(HOLD)
+    state = HOLD - 0.01, np.zeros(7), np.zeros(6)
+    for _ in range(10):
+        controller.step(*state, dt=0.01)
+    gathered = controller.step(*state, dt=0.0).tau - plain.step(*state).tau
+    np.testing.assert_allclose(gathered, 10.0 * 0.01 * 0.1, rtol=1e-9)
+    controller.reset()
+    np.testing.assert_array_equal(controller.step(*state, dt=0.0).tau, plain.step(*state).tau)
+
+
+def test_integral_action_goes_on_where_another_controller_was():
+    robot = load("satellite_arm7")
+    former, later = integrating(robot), integrating(robot, 5.0, integral_limit=0.05)
+    state = HOLD - 0.01, np.zeros(7), np.zeros(6)
+    for _ in range(10):
+        former.step(*state, dt=0.1)
+    assert later.take_over(former)
+    np.testing.assert_allclose(later._integral.output, 0.05)  # of 0.1 N m, as far as it may
+    without = MomentumCompensator(robot, K, D)
+    assert without.take_over(former) and not without._integral.output.any()
+
+
+def test_a_pause_counts_as_a_tenth_of_a_second():
+    controller = integrating(load("satellite_arm7"))
+    controller.step(HOLD - 0.01, np.zeros(7), np.zeros(6), dt=1e6)
+    np.testing.assert_allclose(controller._integral.output, 10.0 * 0.01 * 0.1)
+
+
+def test_integral_action_is_bounded_by_half_the_effort_limits():
+    robot = load("satellite_arm7")
+    controller = integrating(robot, 1e3, effort_scale=0.5)
+    for _ in range(1000):
+        out = controller.step(HOLD - 1e-3, np.zeros(7), np.zeros(6), dt=0.1)
+    np.testing.assert_allclose(controller._integral.output, 0.25 * robot.effort_limits)
+    assert (abs(out.tau) <= 0.5 * robot.effort_limits).all()
+
+
+def test_motors_at_their_limits_stop_integral_action_in_their_direction_only():
+    robot = load("satellite_arm7")
+    controller = integrating(robot, braking_time=None)
+    far = HOLD - 1.5
+    out = controller.step(far, np.zeros(7), np.zeros(6), dt=0.1)
+    cut = abs(out.tau) == robot.effort_limits
+    assert cut.any() and not cut.all()
+    gathered = controller._integral.output.copy()
+    assert not gathered[cut].any() and (gathered[~cut] > 0.0).all()
+
+
+def test_a_joint_that_a_load_holds_goes_on_integrating_though_its_brakes_act():
+    robot = load("satellite_arm7")
+    controller = integrating(robot)
+    out = controller.step(HOLD - 0.2, np.zeros(7), np.zeros(6), dt=0.01)
+    assert out.saturated.any()  # by the window of a joint at rest
+    assert (controller._integral.output > 0.0).all()
+    controller.reset()
+    fast = 0.9 * robot.velocity_limits
+    out = controller.step(HOLD - 0.2, fast, np.zeros(6), dt=0.01)
+    assert not controller._integral.output[out.saturated].any()
+
+
+def test_a_target_beyond_a_limit_does_not_wind_up_at_the_limit():
+    robot = load("satellite_arm7")
+    controller = integrating(robot)
+    controller.set_target(robot.upper_limits + 1.0)
+    for _ in range(100):
+        controller.step(robot.upper_limits, np.zeros(7), np.zeros(6), dt=0.1)
+    assert not controller._integral.output.any()
+
+
+@pytest.mark.parametrize("name", ["satellite_arm7", "auv_arm4"])
+def test_friction_is_fed_forward_at_the_velocity_that_the_pd_law_asks_for(name):
+    robot = load(name)
+    if name == "auv_arm4":
+        robot = vm.submerge(robot, ROBOTS / "auv_arm4.yaml")
+    n, g = robot.n, np.eye(4)
+    dry, viscous = np.linspace(0.1, 2.0, n), np.linspace(0.2, 0.5, n)
+    options = {"damping": 8.0, "braking_time": None}
+    controllers = [
+        MomentumCompensator(robot, 5.0, **options),
+        MomentumCompensator(robot, 5.0, friction=(dry, viscous), **options),
+    ]
+    q, qd = np.full(n, 0.2), np.linspace(-0.02, 0.02, n)
+    q_d, qd_d = q + np.linspace(-0.01, 0.01, n), np.linspace(0.01, -0.02, n)
+    for controller in controllers:
+        controller.set_target(q_d, qd_d)
+    plain, fed = (c.step(q, qd, np.zeros(robot.b), g=g).tau for c in controllers)
+    # at most four times as stiff at the target
+    pull = np.minimum(5.0 / 8.0 / 0.01, 4.0 * 5.0 / dry)
+    expected = viscous * qd_d + dry * np.tanh(qd_d / 0.01 + pull * (q_d - q))
+    np.testing.assert_allclose(fed - plain, expected, atol=1e-12)
+
+
+def test_a_submerged_robot_integrates_by_the_same_law():
+    robot = vm.submerge(load("auv_arm4", "SE3", EARTH), ROBOTS / "auv_arm4.yaml")
+    controller = MomentumCompensator(robot, 5.0, 2.0, integral=3.0)
+    q = np.full(4, 0.2)
+    controller.set_target(q + 0.01)
+    for _ in range(5):
+        controller.step(q, np.zeros(4), np.zeros(6), g=np.eye(4), dt=0.02)
+    np.testing.assert_allclose(controller._integral.output, 3.0 * 0.01 * 0.1, rtol=1e-9)
+
+
 # -- bad input ------------------------------------------------------------------------------------
 
 
@@ -334,6 +530,22 @@ def test_a_robot_with_weight_needs_a_pose():
     controller = MomentumCompensator(load("hexa_arm2", "SE3", EARTH), 1.0, 1.0)
     with pytest.raises(vm.ParameterError, match="g: got None"):
         controller.step(np.zeros(2), np.zeros(2), np.zeros(6))
+
+
+def test_integral_action_and_friction_refuse_what_cannot_be():
+    robot = load("satellite_arm7")
+    with pytest.raises(vm.ParameterError, match="dt: got None"):
+        integrating(robot).step(HOLD, np.zeros(7), np.zeros(6))
+    with pytest.raises(vm.ParameterError, match="dt"):
+        integrating(robot).step(HOLD, np.zeros(7), np.zeros(6), dt=-1.0)
+    with pytest.raises(vm.ParameterError, match="integral"):
+        integrating(robot, -1.0)
+    with pytest.raises(vm.ParameterError, match="friction: got 2.0"):
+        MomentumCompensator(robot, K, D, friction=2.0)
+    with pytest.raises(vm.ParameterError, match="friction"):
+        MomentumCompensator(robot, K, D, friction=(-1.0, 0.0))
+    with pytest.raises(vm.ParameterError, match="effort_scale: got 2"):
+        MomentumCompensator(robot, K, D, effort_scale=2.0)
 
 
 def test_construction_refuses_what_cannot_be():

@@ -9,7 +9,7 @@ from cases import ROBOTS, load, relative, text
 from control_plant import FlightPlan, Moves, MujocoFlight, roll_pitch_yaw
 
 import vm_dynamics as vm
-from vm_dynamics.control import ComputedTorque
+from vm_dynamics.control import ComputedTorque, TiltGuidance
 from vm_dynamics.dynamics.propulsion import Propulsion, Rotor
 from vm_dynamics.dynamics.quaternion import QuaternionModel
 
@@ -240,6 +240,163 @@ def test_the_same_flight_when_mujoco_moves_the_robot():
     # integrators of another order: the same flight to a fraction of its errors
     assert abs(flight.z - ours.z).max() < 5e-3
     assert abs(flight.angles - ours.angles).max() < 1.0
+
+
+# -- what the controller does not know ------------------------------------------------------------
+
+# Gains of the order of K_P, K_V, K_I: a base as in the demonstration, and joints stiff enough for
+# an arm whose inertia a payload makes many times what the model says.
+HOVER_K = np.array([0.0, 0.0, 6.0, 40.0, 40.0, 20.0, 400.0, 400.0])
+HOVER_D = np.array([0.0, 0.0, 4.0, 12.0, 12.0, 8.0, 100.0, 100.0])
+HOVER_I = np.array([0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 400.0, 400.0])
+COARSE = 4e-3  # [s]
+PAYLOAD = 0.6  # [kg]
+PAYLOAD_BAR, HEIGHT_BAR, WIND_BAR = np.deg2rad(1.0), 20e-3, 50e-3  # [rad], [m], [m]
+
+
+def hover(q, duration, *, wind=None, target=None, rotors=None, gains=None, **unknown):
+    """States of a base that holds its place, with lagging rotors and motors, in MuJoCo."""
+    robot, propulsion = hexacopter()
+    K, D, I = (HOVER_K, HOVER_D, HOVER_I) if gains is None else gains  # noqa: E741
+    guidance = TiltGuidance(EARTH) if rotors is None else None
+    propulsion = rotors or propulsion
+    controller = ComputedTorque(
+        robot, propulsion, stiffness=K, damping=D, integral=I, guidance=guidance
+    )
+    q = np.asarray(q)
+    controller.set_target(np.eye(4), q)
+    rest = np.zeros(6), np.zeros(2)
+    weight, tau = robot.inverse_dynamics(np.eye(4), q, *rest, *rest)
+    thrusts = propulsion.allocate(weight).thrusts
+    decay = np.exp(-COARSE / JOINT_LAG)
+
+    def law(t, s):
+        nonlocal thrusts, tau
+        if target is not None:
+            controller.set_target(target(t))
+        out = controller.step(*s, dt=COARSE)
+        assert np.isfinite(out.tau).all() and (abs(out.tau) <= robot.effort_limits).all()
+        thrusts = propulsion.motor_step(thrusts, out.thrusts, COARSE)
+        tau = out.tau + decay * (tau - out.tau)
+        push = np.zeros(6)
+        if wind is not None:
+            push[:3] = s.g[:3, :3].T @ wind
+        return vm.Command(tau, propulsion.wrench(thrusts) + push)
+
+    plant = MujocoFlight(robot, text("hexa_arm2"), COARSE, **unknown)
+    return plant.run(vm.State(np.eye(4), q, np.zeros(6), np.zeros(2)), law, duration)
+
+
+def carried(q):
+    """Largest joint error [rad] from 5 to 7 s after an unknown payload was hung on."""
+    states = hover(q, 7.0, payload=PAYLOAD)
+    return max(abs(s.q - q).max() for s in states[round(5.0 / COARSE) :])
+
+
+def test_a_payload_that_is_not_known_is_carried():
+    assert carried((1.0, 0.4)) < PAYLOAD_BAR
+
+
+@pytest.mark.slow
+def test_the_same_in_several_shapes():
+    shapes = (1.0, 0.4), (1.4, -0.3), (1.57, 0.0), (1.8, 0.6), (2.0, -0.5)
+    errors = [carried(q) for q in shapes]
+    print(f"0.6 kg, after 5 s: {np.round(np.rad2deg(errors), 2)} deg in {shapes}")
+    assert max(errors) < PAYLOAD_BAR
+
+
+def off_after(states, seconds):
+    """Largest distance [m] to the place from a time on."""
+    return max(np.linalg.norm(s.g[:3, 3]) for s in states[round(seconds / COARSE) :])
+
+
+@pytest.mark.parametrize("scale", [0.8, 1.2])
+def test_masses_that_are_a_fifth_wrong_do_not_change_the_height(scale):
+    states = hover((1.0, 0.4), 14.0, scale=scale)
+    height = max(abs(s.g[2, 3]) for s in states[round(12.0 / COARSE) :])
+    print(f"masses times {scale}: {1e3 * height:.1f} mm off in height after 12 s")
+    assert height < HEIGHT_BAR
+
+
+def test_a_steady_wind_is_leant_against():
+    assert off_after(hover((1.0, 0.4), 12.0, wind=(6.0, 0.0, 0.0)), 10.0) < WIND_BAR
+
+
+@pytest.mark.slow
+def test_the_same_from_all_sides_and_in_several_shapes():
+    off = []
+    for q in ((1.0, 0.4), (0.3, -0.6), (2.0, -1.0)):
+        for side in np.arange(4) * np.pi / 4:
+            wind = 6.0 * np.array([np.cos(side), np.sin(side), 0.0])
+            off.append(off_after(hover(q, 14.0, wind=wind), 10.0))
+    print(f"wind of 6 N, after 10 s: median {np.median(off):.4f}, worst {max(off):.4f} m")
+    assert max(off) < WIND_BAR
+
+
+def leant_rotors(angle=0.35):
+    """Rotors of the hexacopter leant in turns, so that they push in all directions."""
+    robot, propulsion = hexacopter()
+    rotors = []
+    for i, rotor in enumerate(propulsion.rotors):
+        place = robot.link_pose(np.zeros(2), rotor.link)[:3, 3]
+        aside = np.cross((0.0, 0.0, 1.0), place / np.linalg.norm(place[:2]))
+        axis = np.array((0.0, 0.0, np.cos(angle))) + (-1) ** i * np.sin(angle) * aside
+        same = {k: getattr(rotor, k) for k in ("spin", "k_t", "k_p", "max_speed", "time_constant")}
+        rotors.append(Rotor(rotor.name, position=tuple(place), axis=tuple(axis), **same))
+    return Propulsion(robot, rotors)
+
+
+ALL_AXES = (
+    np.array([2.0, 2.0, 2.0, 40.0, 40.0, 40.0, 100.0, 100.0]),
+    np.array([2.5, 2.5, 2.5, 12.0, 12.0, 12.0, 20.0, 20.0]),
+    np.array([1.0, 1.0, 1.0, 20.0, 20.0, 20.0, 50.0, 50.0]),
+)
+
+
+def there_and_back(shift, seconds=3.0):
+    """A target that jumps away and, some seconds later, back."""
+    far = np.eye(4)
+    far[:3, 3] = shift
+    return lambda t: far if t < seconds else np.eye(4)
+
+
+def comes_back(shift):
+    """Distance [m] at the end of a flight to a place far away and back, and largest tilt [rad]."""
+    states = hover(
+        (1.57, 0.0), 25.0, target=there_and_back(shift), rotors=leant_rotors(), gains=ALL_AXES
+    )
+    tilt = max(np.arccos(np.clip(s.g[2, 2], -1.0, 1.0)) for s in states)
+    return np.linalg.norm(states[-1].g[:3, 3]), tilt
+
+
+def test_rotors_that_saturate_for_a_while_keep_the_attitude_and_it_comes_back():
+    off, tilt = comes_back((5.0, 0.0, 0.0))
+    assert off < 0.05 and tilt < np.deg2rad(10.0)
+
+
+@pytest.mark.slow
+def test_the_same_in_all_directions():
+    for shift in ((10.0, 10.0, 10.0), (0.0, -15.0, -5.0), (0.0, 0.0, 20.0), (-8.0, 3.0, 0.0)):
+        off, tilt = comes_back(shift)
+        print(f"{shift}: {off:.4f} m off at the end, leant at most {np.rad2deg(tilt):.2f} deg")
+        assert off < 0.05 and tilt < np.deg2rad(10.0)
+
+
+def test_brakes_do_not_stop_integral_action_of_a_joint_at_rest():
+    robot, propulsion = hexacopter()
+    controller = ComputedTorque(
+        robot, propulsion, stiffness=HOVER_K, damping=HOVER_D, integral=HOVER_I
+    )
+    q = np.array([1.5, 0.0])
+    controller.set_target(np.eye(4), q + 0.3)
+    out = controller.step(np.eye(4), q, np.zeros(6), np.zeros(2), dt=0.01)
+    assert out.saturated[1] and abs(out.tau[1]) < robot.effort_limits[1]
+    assert controller._integral.output[7] > 0.0
+    controller.reset()
+    fast = np.array([0.0, 0.9]) * robot.velocity_limits
+    controller.set_target(np.eye(4), q + 1.0)  # beyond what damping takes at this speed
+    controller.step(np.eye(4), q, np.zeros(6), fast, dt=0.01)
+    assert not controller._integral.output[7]
 
 
 def test_integral_action_does_not_wind_up_while_rotors_saturate():

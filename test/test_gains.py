@@ -79,6 +79,25 @@ def test_the_same_gains_for_all_joints_shake_the_joint_that_is_named(name):
         assert speeds.argmax() == joint and speeds[joint] > AWAY
 
 
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_integral_time_of_twenty_seconds_suits_the_soft_gains(name):
+    robot = load(name)
+    inertias = free_inertias(robot)
+    K = soft_stiffness(inertias)
+    D = critical_damping(K, inertias)
+    for seed in range(2):
+        inertia = shape_inertia(robot, start(robot, seed))
+        assert shaken_joint(inertia, K, D, 1e-2, K / 20.0) is None
+
+
+def test_integral_gains_that_grow_are_found():
+    # s^3 + 2 s^2 + s + K_i is unstable from K_i = 2 on; only the second joint has more
+    one = np.ones(2)
+    args = np.eye(2), one, 2.0 * one, 1e-3
+    assert shaken_joint(*args, np.array([0.0, 1.9])) is None
+    assert shaken_joint(*args, np.array([1.0, 2.1])) == 1
+
+
 def test_damping_is_critical_unless_given():
     robot = load("satellite_arm7")
     K = np.full(7, 20.0)

@@ -8,7 +8,7 @@ from control_plant import MujocoFlight, smooth
 from scipy.optimize import lsq_linear
 
 import vm_dynamics as vm
-from vm_dynamics.control import ReactionMode, _kernels
+from vm_dynamics.control import ReactionMode, Spring, _kernels
 
 ROUNDING = 1e-9
 TRACKED = 1e-3  # [m], the bar
@@ -232,6 +232,64 @@ def test_a_joint_that_fails_in_mid_motion_is_survived():
 def test_so_is_every_other_joint(joint):
     run = Run(PATHS[0], duration=40.0, hold=HOLD, step=2e-3, fails=joint, at=8.0)
     check_failure(run, joint, 8.0, 2e-3)
+
+
+def failing(seed, *, step=6e-3, duration=24.0):
+    """How far joints pass their limits [rad] when two of them fail on a path, without friction."""
+    robot = vm.load(_without_friction(), base="SE3")
+    rng = np.random.default_rng(seed)
+    q0 = 0.85 * rng.uniform(-1.0, 1.0, 7) * robot.upper_limits
+    delta = rng.normal(size=3)
+    delta *= 0.3 / np.linalg.norm(delta)
+    failed = tuple(str(name) for name in rng.choice(robot.joint_names, 2, replace=False))
+    at, p0 = rng.uniform(3.0, 10.0), robot.link_pose(q0, "tool")[:3, 3]
+    controller = ReactionMode(robot, "tool", position_only=True)
+
+    def law(t, s):
+        x, v, a = smooth(t, 1.0, duration - 6.0)
+        controller.set_target(p0 + x * delta, v * delta, a * delta)
+        if t >= at and not controller.failed:
+            controller.failed = failed
+        return controller.step(*s).tau
+
+    start = vm.State.at_rest(robot, q0)
+    out = vm.simulate(robot, start, law, duration, step=step, friction=False)
+    return np.maximum(out.q - robot.upper_limits, robot.lower_limits - out.q).max()
+
+
+def test_two_joints_that_fail_without_friction_keep_within_their_limits():
+    assert failing(7) < 1e-3
+
+
+@pytest.mark.slow
+def test_the_same_on_random_paths():
+    passed = np.array([failing(seed) for seed in range(10)])
+    print(f"two failed joints pass their limits by {np.round(passed, 3)} rad")
+    # where the others have no hold on them, nothing can
+    assert (passed > 1e-3).sum() <= 1
+
+
+def test_springs_of_joints_are_known():
+    robot = vm.load(_without_friction(), base="SE3")
+    springs = {"joint3": Spring(4.0, 0.5, 0.2), "joint5": Spring(2.0)}
+    s = State(robot, 4)
+    q, qd, V = 0.3 * s.q, 0.05 * s.qd, 0.05 * s.V
+    controller = ReactionMode(
+        robot, "tool", failed=("joint3",), springs=springs, braking_time=None
+    )
+    controller.set_target(robot.link_pose(q, "tool"))
+    out = controller.step(np.eye(4), q, V, qd)
+    effort = np.zeros(7)
+    for name, spring in springs.items():
+        i = robot.joint_names.index(name)
+        effort[i] = -spring.stiffness * (q[i] - spring.rest) - spring.damping * qd[i]
+    Vd, qdd = robot.forward_dynamics(np.eye(4), q, V, qd, out.tau + effort)
+    assert out.tau[2] == 0.0 and not out.saturated.any()
+    assert relative(qdd, out.qdd) < 1e-6 and relative(Vd, out.Vd) < 1e-6
+    with pytest.raises(vm.UnknownJointError, match="elbow"):
+        ReactionMode(robot, "tool", springs={"elbow": Spring(1.0)})
+    with pytest.raises(vm.ParameterError, match="stiffness of joint3"):
+        ReactionMode(robot, "tool", springs={"joint3": Spring(-1.0)})
 
 
 def test_a_driven_base_helps_the_tool_where_the_arm_cannot_reach():

@@ -486,3 +486,22 @@ def test_a_minute_of_joint_states_at_1_khz_is_followed_without_loss_or_growth(co
     print(f"memory {memory} MB, {setup.graph.values(setup.process)}")
     assert memory[-1] - memory[1] < 2.0, "MB in forty seconds"
     assert memory[-1] < 300.0
+
+
+def test_integral_action_grows_with_time_and_is_forgotten_when_disabled(compensator):
+    setup = compensator(
+        {**ON, "law": 0, "gains.stiffness": 4.0, "gains.damping": 0.0, "gains.integral_time": 1.0}
+    )
+    setup.qd = np.zeros(7)
+    point = JointTrajectoryPoint(positions=(setup.q + 0.05).tolist())
+
+    def feed():
+        setup.targets.publish(point)
+        setup.feed()
+
+    setup.graph.until(lambda: setup.commands and setup.last()[0] > 0.22, "integral", each=feed)
+    assert setup.enable(False).success
+    setup.graph.until(lambda: setup.last()[0] == 0.0, "zeros", each=setup.feed)
+    assert setup.enable(True).success
+    setup.graph.until(lambda: setup.last()[0] != 0.0, "torques", each=feed)
+    assert setup.last()[0] < 0.21

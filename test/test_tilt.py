@@ -50,6 +50,31 @@ def test_it_never_leans_more_than_it_may():
     assert np.arccos(target[2, 2]) == pytest.approx(0.2)
 
 
+def test_a_steady_error_is_leant_against_more_and_more_within_bounds():
+    tilt = guidance(integral=0.5, most_tilt=0.3)
+    place, off = pose(), pose(0.1, 0.0)
+    first = tilt.target(place, off, STILL)
+    for _ in range(10):
+        tilt.target(place, off, STILL, dt=0.1)
+    more = tilt.target(place, off, STILL)[:3, 2] * 9.81
+    assert more[0] / more[2] * 9.81 == pytest.approx(-0.1 - 0.5 * 0.1, rel=1e-9)
+    for _ in range(10_000):
+        tilt.target(place, off, STILL, dt=1e3)  # a pause counts as a tenth of a second
+    most = np.arccos(tilt.target(place, place, STILL)[2, 2])
+    assert most == pytest.approx(0.15)
+    tilt.reset()
+    assert np.array_equal(tilt.target(place, off, STILL), first)
+
+
+def test_a_base_that_leans_accelerates_to_that_side():
+    there = pose(tilt=(0.0, 0.2))
+    np.testing.assert_allclose(
+        guidance().acceleration(there), [9.81 * np.tan(0.2), 0.0, 0.0], atol=1e-12
+    )
+    upside_down = pose(tilt=(np.pi, 0.0))
+    assert np.isfinite(guidance().acceleration(upside_down)).all()
+
+
 def test_gravity_may_point_anywhere():
     sideways = TiltGuidance((9.81, 0.0, 0.0), stiffness=1.0, damping=1.0)
     place = np.eye(4)
@@ -65,6 +90,7 @@ def test_gravity_may_point_anywhere():
     [
         ({"stiffness": -1.0}, "stiffness"),
         ({"damping": np.nan}, "damping"),
+        ({"integral": -1.0}, "integral"),
         ({"most_tilt": 2.0}, "most_tilt"),
     ],
 )

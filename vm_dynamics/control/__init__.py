@@ -7,7 +7,7 @@ from vm_dynamics.control.controller import Controller, ControlState, Efforts
 from vm_dynamics.control.gains import critical_damping, free_inertias, shaken_joint, soft_stiffness
 from vm_dynamics.control.limits import JointLimits
 from vm_dynamics.control.pose_control import PoseCommand, PoseControl
-from vm_dynamics.control.reaction_mode import ReactionCommand, ReactionMode
+from vm_dynamics.control.reaction_mode import ReactionCommand, ReactionMode, Spring
 from vm_dynamics.control.targets import JointReference
 from vm_dynamics.control.tilt import TiltGuidance
 
@@ -25,6 +25,7 @@ __all__ = [
     "PoseControl",
     "ReactionCommand",
     "ReactionMode",
+    "Spring",
     "TiltGuidance",
     "critical_damping",
     "free_inertias",

@@ -38,7 +38,7 @@ from vm_dynamics.dynamics.mass_kernels import (
 from vm_dynamics.dynamics.reduced_kernels import shape_inertia
 from vm_dynamics.model.table import DOF, N_BASE, N_BODIES, N_DOF, PARENT
 
-# Rows of the settings of the momentum compensator, (11, n); the first six are those of JointLimits
+# Rows of the settings of the momentum compensator; the first six are those of JointLimits
 LOWER = 0
 UPPER = 1
 VELOCITY = 2
@@ -47,12 +47,24 @@ FRICTION = 4
 VISCOSITY = 5
 STIFFNESS = 6
 DAMPING = 7
-POSITION = 8  # the target and its derivatives
-SPEED = 9
-ACCELERATION = 10
-SETTINGS = 11
+INTEGRAL = 8  # gains, largest efforts and present efforts of the integral action
+MOST_INTEGRAL = 9
+INTEGRATED = 10
+DRY = 11  # friction that is fed forward, and how much it feels the target's speed and the error
+VISCOUS = 12
+PACE = 13
+PULL = 14
+POSITION = 15  # the target and its derivatives
+SPEED = 16
+ACCELERATION = 17
+SETTINGS = 18
+
+# How a limit changed a joint's effort; the sign says in which direction it gives less than asked
+BRAKED = 1.0  # but the joint is slow, so that an unknown load may hold it
+LACKING = 2.0
 
 BRAKING_RATIO = 4.0  # the least for which a joint does not pass its limit
+BRAKED_SPEED = 0.5  # of the velocity limit: a joint that is faster is not held by a load
 # Nearly all are solved in two or three; one at a time, few problems of ten unknowns need fifty.
 BLOCK_PIVOTS = 10
 MOST_PIVOTS = 200
@@ -232,11 +244,49 @@ def momentum_torque(model, comp, screws, momenta, locked, mu, out):
 
 @jit
 def task_torque(settings, q, qd, out):
-    """Add tau_c of [Mishra2022] (52) with a quadratic potential, -K (q - q_d) - D (qd - qd_d)."""
+    """Add tau_c of [Mishra2022] (52) with a quadratic potential, -K (q - q_d) - D (qd - qd_d).
+
+    What friction takes at the velocity that this asks for comes on top.
+    """
     for i in range(q.size):
-        out[i] -= settings[STIFFNESS, i] * (q[i] - settings[POSITION, i]) + settings[
-            DAMPING, i
-        ] * (qd[i] - settings[SPEED, i])
+        off, speed = q[i] - settings[POSITION, i], settings[SPEED, i]
+        out[i] -= settings[STIFFNESS, i] * off + settings[DAMPING, i] * (qd[i] - speed)
+        out[i] += settings[VISCOUS, i] * speed
+        if settings[DRY, i] > 0.0:
+            sliding = settings[PACE, i] * speed - settings[PULL, i] * off
+            out[i] += settings[DRY, i] * math.tanh(sliding)
+
+
+@jit
+def integrate(gain, limit, error, lacking, dt, output):
+    """Output of integral action after a step of dt: it stops where actuators give less than asked.
+
+    Args:
+        gain: not negative.
+        limit: largest magnitude of the output.
+        error: what is integrated.
+        lacking: its sign is the direction in which actuators give less than asked, else 0.
+        dt: time since the last step [s].
+        output: that of the last step.
+    """
+    change = gain * error * dt
+    if change * lacking > 0.0:
+        return output
+    return min(max(output + change, -limit), limit)
+
+
+@entry("void(f8[::1], f8[::1], f8[::1], f8[::1], f8, f8[::1])")
+def integrate_all(gains, limits, errors, lacking, dt, outputs):
+    """:func:`integrate` of vectors, (k,); the outputs are changed in place."""
+    for i in range(outputs.size):
+        outputs[i] = integrate(gains[i], limits[i], errors[i], lacking[i], dt, outputs[i])
+
+
+@jit
+def position_error(settings, q, i):
+    """Error of a joint to its target, or to its limit if the target is beyond it."""
+    wanted = min(max(settings[POSITION, i], settings[LOWER, i]), settings[UPPER, i])
+    return wanted - q[i]
 
 
 @jit
@@ -359,7 +409,8 @@ def brake(inertia, coriolis, limits, time, q, qd, task, hit):
         q: shape (n,).
         qd: joint velocities, shape (n,).
         task: torques, shape (n,), those of held joints are changed.
-        hit: 1 is written where a joint is held, shape (n,).
+        hit: BRAKED or LACKING is written where a joint is held, with the sign of the edge that
+            holds it, shape (n,).
     """
     n = q.size
     work = np.empty((6, n))
@@ -380,7 +431,8 @@ def brake(inertia, coriolis, limits, time, q, qd, task, hit):
     solve_bounded(inertia, f, low, high, acc, side)
     for i in range(n):
         if side[i] != 0.0:
-            hit[i] = 1.0
+            fast = side[i] * qd[i] > BRAKED_SPEED * limits[VELOCITY, i]
+            hit[i] = side[i] * (LACKING if fast else BRAKED)
             task[i] = coriolis[i] + rub[i]
             for j in range(n):
                 task[i] += inertia[i, j] * acc[j]
@@ -394,8 +446,8 @@ def brakes(inertia, coriolis, limits, time, q, qd, task, hit):
         brake(inertia, coriolis, limits, time, q, qd, task, hit)
 
 
-@entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], i8, b1, f8, f8[:,::1])")
-def compensate(model, q, qd, mu, settings, carried, law, moves, time, out):
+@entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], i8, b1, f8, f8, f8[:,::1])")
+def compensate(model, q, qd, mu, settings, carried, law, moves, time, dt, out):
     """Torques of the momentum compensator, tau = tau_c + tau_hat of (45), within their limits.
 
     Args:
@@ -403,12 +455,15 @@ def compensate(model, q, qd, mu, settings, carried, law, moves, time, out):
         q: shape (n,).
         qd: joint velocities, shape (n,).
         mu: locked velocity, shape (b,).
-        settings: limits, gains and target, shape (SETTINGS, n).
+        settings: limits, gains, integral action and target, shape (SETTINGS, n); the row of the
+            integral action is changed.
         carried: torques to add for weight and base wrench, shape (n,).
         law: 1 or 2, which of (45).
         moves: whether the target moves.
         time: braking time [s], 0 to limit efforts only.
-        out: tau, tau_hat with ``carried``, and 1 where a limit was met; shape (3, n).
+        dt: time since the last step [s], for the integral action.
+        out: tau, tau_hat with ``carried``, and BRAKED or LACKING where a limit was met; shape
+            (3, n).
     """
     n = int(model[0, N_DOF])
     nj = int(model[0, N_BODIES])
@@ -456,14 +511,23 @@ def compensate(model, q, qd, mu, settings, carried, law, moves, time, out):
         brake(inertia, coriolis, settings, time, q, qd, task, hit)
     tau = out[0]
     for i in range(n):
-        tau[i] = task[i] + hat[i]
+        # The brakes leave out the integral action: what it holds against does not accelerate.
+        tau[i] = task[i] + hat[i] + settings[INTEGRATED, i]
     if not all_finite(tau):
         raise ValueError(BAD_INPUT)
     for i in range(n):
         limit = settings[EFFORT, i]
         if abs(tau[i]) > limit:
+            hit[i] = math.copysign(LACKING, tau[i])
             tau[i] = math.copysign(limit, tau[i])
-            hit[i] = 1.0
+        settings[INTEGRATED, i] = integrate(
+            settings[INTEGRAL, i],
+            settings[MOST_INTEGRAL, i],
+            position_error(settings, q, i),
+            hit[i] if abs(hit[i]) == LACKING else 0.0,
+            dt,
+            settings[INTEGRATED, i],
+        )
 
 
 @entry("void(f8[:,::1], f8[::1], f8[::1], f8[::1], i8, f8[:,::1], f8[:,::1], f8[::1])")

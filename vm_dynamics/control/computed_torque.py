@@ -26,16 +26,18 @@ from vm_dynamics.control.gains import Gains, gains, or_zero, shaken_joint
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.control.limits import BRAKING_TIME, JointLimits, Mask
 from vm_dynamics.control.state import (
+    CheckedState,
     at_rest,
     checked_state,
     cross,
     hybrid_dynamics,
     inverse_dynamics,
+    shortfall,
 )
 from vm_dynamics.control.tilt import TiltGuidance
 from vm_dynamics.control.tracking import PoseTarget, pose_target
 from vm_dynamics.dynamics.hybrid import BASE, passive_mask
-from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Propulsion
+from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Allocation, Propulsion
 from vm_dynamics.errors import NonFiniteError, ParameterError, UnknownGroupError
 from vm_dynamics.lie.se3 import Array, quaternion
 from vm_dynamics.model.robot_model import vector
@@ -114,7 +116,12 @@ class ComputedTorque(Controller):
 
     needs = frozenset({"pose", "twist"})
     targets = frozenset({"joints", "base_pose"})
-    kernels = (_kernels.check, _kernels.check_pose, _kernels.acceleration_windows)
+    kernels = (
+        _kernels.check,
+        _kernels.check_pose,
+        _kernels.acceleration_windows,
+        _kernels.integrate_all,
+    )
 
     def __init__(
         self,
@@ -128,6 +135,7 @@ class ComputedTorque(Controller):
         allocation_weights: ArrayLike | None = None,
         guidance: TiltGuidance | None = None,
         braking_time: float | None = BRAKING_TIME,
+        effort_scale: float = 1.0,
     ) -> None:
         """Check the gains. Until a target is set, it is the world's origin and q = 0.
 
@@ -144,6 +152,7 @@ class ComputedTorque(Controller):
             guidance: tilts the base to hold a place, for rotors that push along one axis only.
             braking_time: time in which a joint brakes at a velocity or position limit [s], see
                 :mod:`vm_dynamics.control.limits`; None to limit efforts only.
+            effort_scale: share of the URDF's effort limits that may be used, 0 to 1.
 
         Raises:
             UnknownGroupError: the base group is not SE3.
@@ -163,8 +172,13 @@ class ComputedTorque(Controller):
         used = (self.stiffness + self.damping + self._integral.gains)[:6] > 0.0
         propulsion.require_full_rank(a for a, u in zip(WRENCH_AXES, used, strict=True) if u)
         propulsion.allocate(np.zeros(6), allocation_weights)  # raises if the weights are invalid
-        self.limits = JointLimits(robot, braking_time)
+        self.limits = JointLimits(robot, braking_time, effort_scale)
         self._passive_base = passive_mask(robot, (BASE,))
+        weight = float(np.linalg.norm(robot.gravity))
+        self._up = -robot.gravity / weight if weight > 0.0 else np.zeros(3)
+        self._sideways = bool(used[:2].any())
+        self._thrusts_of = np.linalg.pinv(propulsion.matrix)
+        self._weak = False  # whether a rotor was at a limit in the last step
         self.set_target(np.eye(4), np.zeros(robot.n))
         self.step(*at_rest(robot), dt=0.0)
 
@@ -210,20 +224,23 @@ class ComputedTorque(Controller):
         self.set_target(g, state.q)
 
     def reset(self) -> None:
-        """Set the integral action to zero."""
+        """Set the integral action to zero, that of the guidance too."""
         self._integral.reset()
+        if self.guidance is not None:
+            self.guidance.reset()
 
     def take_over(self, former: ComputedTorque) -> bool:
         """Continue without a jump: take targets and integral action from another controller."""
         self.base_target, self.joint_target = former.base_target, former.joint_target
-        kept = former._integral.output
-        self._integral.output = np.where(self._integral.gains > 0.0, kept, 0.0)
+        self._integral.take_over(former._integral)
+        if self.guidance is not None and former.guidance is not None:
+            self.guidance.take_over(former.guidance)
         return True
 
     @property
     def gains(self) -> Array:
-        """K_p and K_v, shape (12 + 2n,)."""
-        return np.concatenate((self.stiffness, self.damping))
+        """K_p, K_v and integral gains, shape (18 + 3n,)."""
+        return np.concatenate((self.stiffness, self.damping, self._integral.gains))
 
     def shaken(self, q: Array, period: float) -> str:
         """Name of an axis or joint that the gains make unstable, or ``""``.
@@ -235,7 +252,7 @@ class ComputedTorque(Controller):
             period: control period [s].
         """
         unit = np.eye(len(self.stiffness))
-        axis = shaken_joint(unit, self.stiffness, self.damping, period)
+        axis = shaken_joint(unit, self.stiffness, self.damping, period, self._integral.gains)
         return "" if axis is None else (*GAIN_AXES, *self.robot.joint_names)[axis]
 
     def command(self, state: ControlState) -> Efforts:
@@ -260,36 +277,88 @@ class ComputedTorque(Controller):
             q: joint positions, shape (n,) [rad or m].
             V: twist of the base in {1}, shape (6,) [m/s, rad/s].
             qd: joint velocities, shape (n,) [rad/s or m/s].
-            dt: time since the last step [s]; required with integral action.
+            dt: time since the last step [s]; required with integral action, which counts at most
+                0.1 s of it.
 
         Raises:
+            ParameterError: dt is missing although there is integral action.
             NonFiniteError: NaN or infinity in the state or, for a very large state, in the
                 forces.
         """
         robot = self.robot
         state = g, q, V, qd = checked_state(robot, g, q, V, qd)
         period = self._integral.period(dt)
-        error, u = self._virtual_control(g, q, V, qd)
-        qdd, limited = self.limits.accelerations(q, qd, u[6:])
-        Vd = np.concatenate((u[:3] @ g[:3, :3] - cross(V[3:], V[:3]), u[3:6]))
-        demand = inverse_dynamics(robot, state, Vd, qdd)[:6]
-        if not np.isfinite(demand).all():
-            raise NonFiniteError(f"g, q, V, qd: the state asks for a wrench of {demand}")
+        error, u = self._virtual_control(g, q, V, qd, period)
+        within, limited = self.limits.accelerations(q, qd, u[6:])
+        # The window leaves out the integral action: what it holds against does not accelerate.
+        qdd = within + self._integral.output[6:]
+        demand = self._wrench(state, u[:6], qdd)
         found = self.propulsion.allocate(demand, self._weights)
+        if self._sideways and found.saturated.any():
+            found = self._attitude_first(state, u[:6], qdd, demand)
         acc = np.concatenate((np.zeros(6), qdd))
         force = np.concatenate((found.wrench, np.zeros(robot.n)))
         _, force = hybrid_dynamics(robot, state, self._passive_base, acc, force)
         tau, cut = self.limits.efforts(force[6:])
-        saturated = limited | cut
-        blocked = np.concatenate((np.full(6, found.saturated.any()), saturated))
-        self._integral.update(error, period, blocked)
-        return FlightCommand(found.thrusts, tau, found.wrench, demand, saturated, found.saturated)
+        self._weak = bool(found.saturated.any())
+        lacking = shortfall(demand, found.wrench) if self._weak else np.zeros(6)
+        braked = self.limits.lacking(qd, u[6:], within)
+        lacking = np.concatenate(
+            (g[:3, :3] @ lacking[:3], lacking[3:], np.where(cut, force[6:], braked))
+        )
+        # beyond a limit there is nothing to go to
+        error[6:] = np.clip(self.joint_target.q, *self.limits.table[:2]) - q
+        self._integral.update(error, period, lacking)
+        return FlightCommand(
+            found.thrusts, tau, found.wrench, demand, limited | cut, found.saturated
+        )
 
-    def _virtual_control(self, g: Array, q: Array, V: Array, qd: Array) -> tuple[Array, Array]:
-        """Error e of (86) and u of (84), both shape (6 + n,)."""
+    def _wrench(self, state: CheckedState, u: Array, qdd: Array) -> Array:
+        """Wrench in {1} that accelerations u of the base and qdd of the joints need, (6,)."""
+        g, _, V, _ = state
+        Vd = np.concatenate((u[:3] @ g[:3, :3] - cross(V[3:], V[:3]), u[3:]))
+        out = inverse_dynamics(self.robot, state, Vd, qdd)[:6]
+        if not np.isfinite(out).all():
+            raise NonFiniteError(f"g, q, V, qd: the state asks for a wrench of {out}")
+        return out
+
+    def _attitude_first(
+        self, state: CheckedState, u: Array, qdd: Array, demand: Array
+    ) -> Allocation:
+        """Thrusts that give up as much of the sideways acceleration as keeps them within limits.
+
+        The closest wrench would give up attitude as well, and a base that turns over is lost.
+
+        Args:
+            state: the checked state.
+            u: accelerations of the base as in (84), shape (6,).
+            qdd: joint accelerations, shape (n,) [rad/s^2 or m/s^2].
+            demand: the wrench that they need in {1}, shape (6,) [N, N m].
+        """
+        upright = np.concatenate((self._up * (self._up @ u[:3]), u[3:]))
+        least = self._wrench(state, upright, qdd)
+        found = self.propulsion.allocate(least, self._weights)
+        if found.saturated.any():
+            return found
+        way = self._thrusts_of @ (demand - least)
+        edge = np.where(way > 0.0, self.propulsion.max_thrusts, self.propulsion.min_thrusts)
+        room = np.full(len(way), np.inf)
+        np.divide(edge - found.thrusts, way, out=room, where=way != 0.0)
+        first = int(room.argmin())  # the first rotor at its limit on the way to the demand
+        thrusts = found.thrusts + min(1.0, room[first]) * way
+        saturated = (np.arange(len(way)) == first) & (room <= 1.0)
+        thrusts[saturated] = edge[saturated]
+        return Allocation(thrusts, self.propulsion.matrix @ thrusts, saturated)
+
+    def _virtual_control(
+        self, g: Array, q: Array, V: Array, qd: Array, period: float
+    ) -> tuple[Array, Array]:
+        """Error e of (86), and u of (84) without the joints' integral, both shape (6 + n,)."""
         base, joints = self.base_target, self.joint_target
         if self.guidance is not None:
-            base = base._replace(g=self.guidance.target(base.g, g, V))
+            # while rotors lack thrust, leaning more would not help
+            lean = self.guidance.target(base.g, g, V, dt=0.0 if self._weak else period)
+            base = base._replace(g=lean)
         R, R_d = g[:3, :3], base.g[:3, :3]
         turn = np.ascontiguousarray(R.T @ R_d)
         x, y, z, _ = quaternion(turn)  # its scalar part is not negative: the shorter way
@@ -305,5 +374,9 @@ class ComputedTorque(Controller):
                 joints.qdd,
             )
         )
-        u = feed_forward + self.damping * rate + self.stiffness * error + self._integral.output
+        if self.guidance is not None:
+            # no gains act there, but turning the base needs torques that depend on it
+            feed_forward[:3] += self.guidance.acceleration(g)
+        u = feed_forward + self.damping * rate + self.stiffness * error
+        u[:6] += self._integral.output[:6]
         return error, u

@@ -106,17 +106,24 @@ def critical_damping(stiffness: Array, inertias: Array) -> Array:
     return 2.0 * np.sqrt(stiffness * inertias)
 
 
-def shaken_joint(inertia: Array, stiffness: Array, damping: Array, period: float) -> int | None:
-    """Joint that a sampled PD law makes unstable.
+def shaken_joint(
+    inertia: Array,
+    stiffness: Array,
+    damping: Array,
+    period: float,
+    integral: Array | None = None,
+) -> int | None:
+    """Joint that a sampled PD or PID law makes unstable.
 
-    The model is linear and has no friction. The torques ``-K q - D qd`` are held between samples,
-    and act one sample late.
+    The model is linear and has no friction. The torques ``-K q - D qd - K_i int q dt`` are held
+    between samples, and act one sample late.
 
     Args:
         inertia: inertia of the joints, such as Lambda_q, shape (n, n) [kg m^2 or kg].
         stiffness: K, shape (n,) [N m/rad or N/m].
         damping: D, shape (n,) [N m s/rad or N s/m].
         period: sampling period [s].
+        integral: K_i, shape (n,) [N m/(rad s) or N/(m s)]; None for none.
 
     Returns:
         Index of the joint that moves most in the fastest growing motion; None if no motion grows.
@@ -130,6 +137,15 @@ def shaken_joint(inertia: Array, stiffness: Array, damping: Array, period: float
             [-np.diag(stiffness), -np.diag(damping), none],
         ]
     )
+    if integral is not None and integral.any():
+        acts = integral > 0.0
+        loop = np.block(
+            [
+                [loop, np.zeros((3 * n, acts.sum()))],
+                [period * one[acts], np.zeros((acts.sum(), 2 * n)), np.eye(acts.sum())],
+            ]
+        )
+        loop[2 * n : 3 * n, 3 * n :] = -np.diag(integral)[:, acts]
     growth, motions = np.linalg.eig(loop)
     worst = abs(growth).argmax()
     if abs(growth[worst]) < 1.0 + GROWTH_TOLERANCE:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integral action with anti-windup: it stops where actuators saturate, and at its own limit."""
+"""Integral action with anti-windup: it stops where actuators saturate, and at its own limits."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from vm_dynamics.control import _kernels
 from vm_dynamics.control.gains import not_negative
-from vm_dynamics.control.limits import Mask
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array
+
+LONGEST_STEP = 0.1  # [s]: of a longer pause, nothing is known but its end
 
 
 class Integral:
@@ -18,20 +19,25 @@ class Integral:
 
     Attributes:
         gains: one for each of the k errors, shape (k,).
-        limit: largest magnitude of each component of the output.
+        limits: largest magnitude of each component of the output, shape (k,).
         output: the integral times the gains, shape (k,).
     """
 
-    def __init__(self, gains: Array, limit: float) -> None:
+    def __init__(self, gains: Array, limit: ArrayLike) -> None:
         """Start with an output of zero.
 
         Args:
             gains: one for each error, none negative, shape (k,).
-            limit: largest magnitude of each component of the output, in the output's unit;
-                infinite for no limit.
+            limit: largest magnitude of each component of the output, in the output's unit, one
+                number or shape (k,); infinite for no limit.
+
+        Raises:
+            ParameterError: a limit is negative or NaN.
         """
         self.gains = gains
-        self.limit = limit if limit == math.inf else not_negative("integral_limit", limit, "-")
+        self.limits = np.broadcast_to(np.asarray(limit, dtype=float), gains.shape).copy()
+        if not (self.limits >= 0.0).all():
+            raise ParameterError(f"integral_limit: got {limit!r}, expected no negative number")
         self.output = np.zeros(len(gains))
 
     @property
@@ -41,23 +47,30 @@ class Integral:
 
     def reset(self) -> None:
         """Set the output to zero."""
-        self.output = np.zeros(len(self.gains))
+        self.output[:] = 0.0
+
+    def take_over(self, former: Integral) -> None:
+        """Continue with the output of another one, as far as gains and limits allow."""
+        kept = np.where(self.gains > 0.0, former.output, 0.0)
+        self.output[:] = np.clip(kept, -self.limits, self.limits)
 
     def period(self, dt: float | None) -> float:
-        """Check the time since the last step [s]; None is allowed if all gains are zero."""
+        """Check the time since the last step [s]; None is allowed if all gains are zero.
+
+        Returns:
+            The time that counts, at most ``LONGEST_STEP``: a pause does not wind up.
+        """
         if dt is None and self.acts:
             raise ParameterError("dt: got None, expected the time since the last step [s]")
-        return 0.0 if dt is None else not_negative("dt", dt, "s")
+        return 0.0 if dt is None else min(not_negative("dt", dt, "s"), LONGEST_STEP)
 
-    def update(self, error: Array, dt: float, saturated: Mask) -> None:
-        """Integrate over one step, except where an actuator saturates and the output would grow.
+    def update(self, error: Array, dt: float, lacking: Array) -> None:
+        """Integrate over one step, except where it would ask actuators for more of what they lack.
 
         Args:
             error: the errors, shape (k,).
-            dt: time since the last step [s].
-            saturated: where the actuators give less than was asked for, shape (k,), bool.
+            dt: time since the last step [s], from :meth:`period`.
+            lacking: what was asked for less what the actuators give, shape (k,), in the direction
+                of the errors; only its signs count.
         """
-        change = self.gains * error * dt
-        winds_up = saturated & (change * self.output >= 0.0)
-        moved = self.output + np.where(winds_up, 0.0, change)
-        self.output = np.clip(moved, -self.limit, self.limit)
+        _kernels.integrate_all.checked(self.gains, self.limits, error, lacking, dt, self.output)

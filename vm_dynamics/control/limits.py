@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vm_dynamics.control import _kernels
 from vm_dynamics.control.gains import positive
-from vm_dynamics.errors import NonFiniteError
+from vm_dynamics.errors import NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import RobotModel, vector
 
@@ -43,13 +43,24 @@ class JointLimits:
             viscous friction [N m s/rad or N s/m].
     """
 
-    def __init__(self, robot: RobotModel, braking_time: float | None = BRAKING_TIME) -> None:
+    def __init__(
+        self,
+        robot: RobotModel,
+        braking_time: float | None = BRAKING_TIME,
+        effort_scale: float = 1.0,
+    ) -> None:
         """Take the limits from the robot.
 
         Args:
             robot: the robot.
             braking_time: T [s]; None to limit efforts only.
+            effort_scale: share of the effort limits that may be used, 0 to 1.
+
+        Raises:
+            ParameterError: the time is not positive, or the share not between 0 and 1.
         """
+        if not 0.0 <= effort_scale <= 1.0:
+            raise ParameterError(f"effort_scale: got {effort_scale}, expected 0 to 1")
         self.robot = robot
         self.braking_time = (
             0.0 if braking_time is None else positive("braking_time", braking_time, "s")
@@ -59,7 +70,7 @@ class JointLimits:
                 robot.lower_limits,
                 robot.upper_limits,
                 robot.velocity_limits,
-                robot.effort_limits,
+                robot.effort_limits * effort_scale if effort_scale > 0.0 else np.zeros(robot.n),
                 robot.friction,
                 robot.damping,
             ]
@@ -79,17 +90,24 @@ class JointLimits:
         low, high, speed = self.table[:3] + LIMIT_ROUNDING * np.array([[-1.0], [1.0], [1.0]])
         return (q < low) | (q > high) | (abs(qd) > speed)
 
-    def window(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+    def window(
+        self, q: ArrayLike, qd: ArrayLike, time: float | None = None
+    ) -> tuple[Array, Array]:
         """Least and greatest accelerations that keep the limits, shape (n,) each.
 
         Args:
             q: joint positions, shape (n,) [rad or m].
             qd: joint velocities, shape (n,) [rad/s or m/s].
+            time: another braking time [s]; None for that of these limits.
         """
         n = self.robot.n
         out = np.empty((2, n))
         _kernels.acceleration_windows.checked(
-            self.table, vector("q", q, n), vector("qd", qd, n), self.braking_time, out
+            self.table,
+            vector("q", q, n),
+            vector("qd", qd, n),
+            self.braking_time if time is None else time,
+            out,
         )
         return out[0], out[1]
 
@@ -105,8 +123,22 @@ class JointLimits:
         out = np.clip(wanted, *self.window(q, qd))
         return out, out != wanted
 
-    def brake(self, inertia: Array, coriolis: Array, q: Array, qd: Array, task: Array) -> Mask:
-        """Change the torques of joints that would leave their window; returns which were changed.
+    def lacking(self, qd: Array, wanted: Array, given: Array) -> Array:
+        """What the window takes from accelerations of joints that are fast, shape (n,).
+
+        A slow joint may be held by a load that nobody knows, so it is not the window that keeps
+        it from its target: there it is zero.
+
+        Args:
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            wanted: wanted joint accelerations, shape (n,) [rad/s^2 or m/s^2].
+            given: those within their window, shape (n,).
+        """
+        out = wanted - given
+        return np.where(np.sign(out) * qd > _kernels.BRAKED_SPEED * self.table[2], out, 0.0)
+
+    def brake(self, inertia: Array, coriolis: Array, q: Array, qd: Array, task: Array) -> Array:
+        """Change the torques of joints that would leave their window.
 
         Args:
             inertia: inertia of the shape, Lambda_q, shape (n, n) [kg m^2 or kg].
@@ -114,10 +146,14 @@ class JointLimits:
             q: joint positions, shape (n,) [rad or m].
             qd: joint velocities, shape (n,) [rad/s or m/s].
             task: torques, shape (n,) [N m or N], changed in place.
+
+        Returns:
+            ``BRAKED`` or ``LACKING`` of the kernels where a torque was changed, with the sign of
+            the direction in which it is less than asked, else 0, shape (n,).
         """
         hit = np.empty(len(task))
         _kernels.brakes.checked(inertia, coriolis, self.table, self.braking_time, q, qd, task, hit)
-        return hit != 0.0
+        return hit
 
     def efforts(self, tau: Array) -> tuple[Array, Mask]:
         """Clip efforts to their limits; also returns which of them were changed.

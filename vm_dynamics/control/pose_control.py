@@ -19,16 +19,12 @@ from vm_dynamics.control.controller import Controller, ControlState, Efforts
 from vm_dynamics.control.gains import Gains, gains, or_zero, shaken_joint
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.control.limits import Mask
-from vm_dynamics.control.state import at_rest, checked_state, inverse_dynamics
+from vm_dynamics.control.state import at_rest, checked_state, inverse_dynamics, shortfall
 from vm_dynamics.control.tracking import PoseTarget, geometric_feedback, pose_errors, pose_target
 from vm_dynamics.dynamics.propulsion import WRENCH_AXES, Propulsion
 from vm_dynamics.errors import NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
-
-# Largest difference, relative to the demand, between a demanded wrench and one that rotors give
-# without saturation.
-WRENCH_TOLERANCE = 1e-9
 
 
 class PoseCommand(NamedTuple):
@@ -60,7 +56,7 @@ class PoseControl(Controller):
 
     needs = frozenset({"pose", "twist"})
     targets = frozenset({"base_pose"})
-    kernels = (_kernels.check, _kernels.check_pose)
+    kernels = (_kernels.check, _kernels.check_pose, _kernels.integrate_all)
 
     def __init__(
         self,
@@ -143,8 +139,7 @@ class PoseControl(Controller):
     def take_over(self, former: PoseControl) -> bool:
         """Continue without a jump: take target and integral action from another controller."""
         self.target = former.target
-        kept = former._integral.output
-        self._integral.output = np.where(self._integral.gains > 0.0, kept, 0.0)
+        self._integral.take_over(former._integral)
         return True
 
     @property
@@ -208,7 +203,8 @@ class PoseControl(Controller):
         if not np.isfinite(demand).all():
             raise NonFiniteError(f"g, q, V, qd: the state asks for a wrench of {demand}")
         command = self._within_limits(demand)
-        self._integral.update(errors.pose, period, command.saturated)
+        lacking = np.where(command.saturated, demand - command.wrench, 0.0)
+        self._integral.update(errors.pose, period, lacking)
         return command
 
     def _within_limits(self, demand: Array) -> PoseCommand:
@@ -219,5 +215,5 @@ class PoseControl(Controller):
         group = self.robot.base_group
         found = self.propulsion.allocate(group.iota_pinv.T @ demand, self._touched)
         wrench = group.iota.T @ found.wrench
-        missed = abs(wrench - demand) > WRENCH_TOLERANCE * (1.0 + abs(demand).max())
+        missed = shortfall(demand, wrench) != 0.0
         return PoseCommand(wrench, demand, found.thrusts, missed, found.saturated)

@@ -16,7 +16,7 @@ compensated at these velocities too, because they are free of measurement noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -36,21 +36,58 @@ from vm_dynamics.control.state import (
 )
 from vm_dynamics.control.tracking import PoseTarget, geometric_feedback, pose_errors, pose_target
 from vm_dynamics.dynamics.hybrid import BASE, passive_mask
-from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
+from vm_dynamics.errors import (
+    DimensionError,
+    NonFiniteError,
+    ParameterError,
+    UnknownJointError,
+)
 from vm_dynamics.lie import SE3
 from vm_dynamics.lie.se3 import Array
+from vm_dynamics.model.parameters import number
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
 MIN_DAMPING = 1e-6  # [1/s], so that one can divide by it
 MIN_FRICTION_SPEED = 1e-6  # [rad/s or m/s], for the slope of friction at rest
 FRICTION_HORIZON = 1.0  # [s], within which friction brings a failed joint to rest
+FAILED_BRAKING_TIME = 2.0  # [s], longer than that of motors: others have to brake a failed joint
+URGENT_WEIGHT = 10.0  # [m/rad], of a failed joint at a limit, where the tool's motion has 1
 BASE_WEIGHT = 0.2  # [m/rad], of the base's rotation, where the tool's motion has 1
 
 
 def turning_weights(robot: Robot, weight: float = BASE_WEIGHT) -> Array:
     """Weights of the base's coordinates, shape (b,): ``weight`` for rotations, 0 for shifts."""
     return np.asarray(weight * robot.base_group.iota[3:].any(axis=0))
+
+
+class Spring(NamedTuple):
+    """Spring and damper in a joint, whose effort is ``-stiffness (q - rest) - damping qd``.
+
+    Attributes:
+        stiffness: [N m/rad or N/m].
+        damping: [N m s/rad or N s/m].
+        rest: position at which the spring is slack [rad or m].
+    """
+
+    stiffness: float
+    damping: float = 0.0
+    rest: float = 0.0
+
+
+def _spring_table(robot: Robot, springs: Mapping[str, Spring]) -> Array:
+    """Stiffness, damping and rest of the joints' springs, shape (3, n); zero where is none."""
+    out = np.zeros((3, robot.n))
+    for name, spring in springs.items():
+        if name not in robot.joint_names:
+            raise UnknownJointError("springs", name, robot.joint_names)
+        stiffness, damping, rest = Spring(*spring)
+        out[:, robot.joint_names.index(name)] = (
+            not_negative(f"springs: stiffness of {name}", stiffness, "N m/rad or N/m"),
+            not_negative(f"springs: damping of {name}", damping, "N m s/rad or N s/m"),
+            number(f"springs: rest of {name}", rest),
+        )
+    return out
 
 
 class ReactionCommand(NamedTuple):
@@ -135,6 +172,7 @@ class ReactionMode(Controller):
         driven_base: bool = False,
         failed: Iterable[str] = (),
         friction: bool = True,
+        springs: Mapping[str, Spring] | None = None,
         braking_time: float | None = BRAKING_TIME,
     ) -> None:
         """Check the settings. A target must be set before the first step.
@@ -159,12 +197,14 @@ class ReactionMode(Controller):
                 only force on it is the one passed to ``step``.
             failed: joints without torque, see :attr:`failed`.
             friction: whether to compensate the joint friction given in the URDF.
+            springs: springs and dampers in joints, by name, such as those of passive joints; None
+                for none.
             braking_time: time in which a joint brakes at a velocity or position limit [s], see
                 :mod:`vm_dynamics.control.limits`; None to limit efforts only.
 
         Raises:
             UnknownLinkError: the robot has no such link.
-            UnknownJointError: ``failed`` names a joint that the robot does not have.
+            UnknownJointError: ``failed`` or ``springs`` names a joint that is not there.
             ParameterError: a gain or weight is negative.
         """
         self.robot, self.link, self.position_only = robot, link, bool(position_only)
@@ -183,6 +223,7 @@ class ReactionMode(Controller):
         self._regularization = positive("regularization", regularization, "-")
         self._driven_base = bool(driven_base)
         self._friction = bool(friction)
+        self._springs = _spring_table(robot, springs or {})
         self._still = np.zeros(robot.b), np.zeros(robot.n)
         self.limits = JointLimits(robot, braking_time)
         self.failed = failed  # type: ignore[assignment]
@@ -299,9 +340,9 @@ class ReactionMode(Controller):
         state = checked_state(robot, g, q, V, qd)
         _, q, V, qd = state
         M, bias = robot.mass_matrix(q), inverse_dynamics(robot, state, *self._still)
-        follow, drift = self._coast(M, bias, qd, base_wrench)
+        follow, drift = self._coast(M, bias, qd, base_wrench, self._spring_force(q, qd))
         task = self._task(state)
-        window = self.limits.window(q, qd)
+        window = self._windows(q, qd)
 
         speeds = self._speeds(task, state)
         rest = np.concatenate(
@@ -309,10 +350,11 @@ class ReactionMode(Controller):
         )
         pull = self._joint_damping * (speeds - np.concatenate((V, qd)))
         wanted = task.acceleration - task.bias
-        x, held = self._solve(self._equations(task.J, wanted, follow, drift, rest, pull), window)
-
-        acc = follow @ x + drift
+        acc, held = self._within_windows(
+            (task.J, wanted, follow, drift, rest, pull), window, self._passive[b:] != 0.0
+        )
         force = M @ acc + bias
+        force[b:] -= self._spring_force(q, qd)
         if self._friction:
             force[b:] -= robot.joint_friction(speeds[b:])
         force[self._passive != 0.0] = 0.0
@@ -323,14 +365,68 @@ class ReactionMode(Controller):
             acc[b:], speeds[b:], tau, force[:b], acc[:b], task.error, cut | held
         )
 
+    def _windows(self, q: Array, qd: Array) -> tuple[Array, Array]:
+        """Least and greatest accelerations of the joints, shape (n,) each."""
+        low, high = self.limits.window(q, qd)
+        if self._failed and self.limits.braking_time:
+            failed = self._passive[self.robot.b :] != 0.0
+            early = self.limits.window(q, qd, FAILED_BRAKING_TIME)
+            low, high = (np.where(failed, e, w) for e, w in zip(early, (low, high), strict=True))
+        return low, high
+
+    def _spring_force(self, q: Array, qd: Array) -> Array:
+        """Efforts of the springs and dampers in the joints, shape (n,) [N m or N]."""
+        k, d, rest = self._springs
+        return np.asarray(-k * (q - rest) - d * qd)
+
+    def _within_windows(
+        self, problem: tuple[Array, ...], window: tuple[Array, Array], failed: Mask
+    ) -> tuple[Array, Mask]:
+        """Accelerations of all, shape (b + n,), and which joints are at an edge, shape (n,).
+
+        Failed joints follow by their inertia alone. Where they would leave their window, to keep
+        them at its edge comes before the tool; each that does may push another one out.
+
+        Args:
+            problem: arguments of ``_equations``.
+            window: least and greatest accelerations of the joints, shape (n,) each.
+            failed: joints without torque, shape (n,), bool.
+        """
+        J, wanted, follow, drift, rest, pull = problem
+        b = self.robot.b
+        urgent = np.zeros(len(failed), dtype=bool)
+        while True:
+            system = self._equations(J, wanted, follow, drift, rest, pull, urgent)
+            x, held = self._solve(system, window)
+            acc = follow @ x + drift
+            edge = np.clip(acc[b:], *window)
+            beyond = failed & (edge != acc[b:]) & ~urgent
+            if not beyond.any():
+                return acc, held | urgent
+            urgent |= beyond
+            rest = rest.copy()
+            rest[b:][beyond] = edge[beyond]
+
     def _coast(
-        self, M: Array, bias: Array, qd: Array, base_wrench: ArrayLike | None
+        self,
+        M: Array,
+        bias: Array,
+        qd: Array,
+        base_wrench: ArrayLike | None,
+        springs: Array | None = None,
     ) -> tuple[Array, Array]:
         """Accelerations of all degrees of freedom as ``follow x + drift``.
 
         ``follow`` is [1; J_D] with J_D = -M_pp^-1 M_pa. The friction of failed joints is the one
         expected after ``FRICTION_HORIZON``, which adds to M_pp. It stops them sooner than the
         controller could, so the controller should not work against it.
+
+        Args:
+            M: mass matrix, shape (b + n, b + n).
+            bias: forces at zero accelerations, shape (b + n,) [N, N m].
+            qd: joint velocities, shape (n,) [rad/s or m/s].
+            base_wrench: known wrench on a free base in {1}, shape (b,), or None.
+            springs: efforts of springs and dampers in the joints, shape (n,), or None.
 
         Returns:
             ``follow``, shape (b + n, number of active ones), and ``drift``, shape (b + n,).
@@ -340,6 +436,8 @@ class ReactionMode(Controller):
         if not self._driven_base:
             force[:b] = or_zero("base_wrench", base_wrench, b)
         force[b:] = self.robot.joint_friction(qd)
+        if springs is not None:
+            force[b:] += springs
         slope = np.zeros(len(p))
         speed = np.where(abs(qd) < MIN_FRICTION_SPEED, MIN_FRICTION_SPEED, qd)
         slope[b:] = -self.robot.joint_friction(speed) / speed
@@ -393,12 +491,20 @@ class ReactionMode(Controller):
             known[:b] = V + A @ (qd - known[b:])
             follow[:b] = -A[:, active[b:]]
         none = np.zeros(len(active))
-        system = self._equations(task.J, task.velocity, follow, known, none, none)
+        calm = np.zeros(self.robot.n, dtype=bool)
+        system = self._equations(task.J, task.velocity, follow, known, none, none, calm)
         most = self.limits.table[2] if self.limits.braking_time else np.full(len(qd), np.inf)
         return follow @ self._solve(system, (-most, most))[0] + known
 
     def _equations(
-        self, J: Array, wanted: Array, follow: Array, known: Array, rest: Array, pull: Array
+        self,
+        J: Array,
+        wanted: Array,
+        follow: Array,
+        known: Array,
+        rest: Array,
+        pull: Array,
+        urgent: Mask,
     ) -> tuple[Array, Array]:
         """Weighted rows and right side of the least squares for motions ``follow x + known``.
 
@@ -412,11 +518,13 @@ class ReactionMode(Controller):
             known: motion of all at x = 0, shape (b + n,).
             rest: wanted motion of base and failed joints, shape (b + n,).
             pull: preferred motion of the active ones, with the smallest weight, shape (b + n,).
+            urgent: failed joints that come before the tool, shape (n,), bool.
         """
         b, small = self.robot.b, self._regularization
         weight = np.full(len(known), self._failed_weight)
         weight[:b] = self._base_weights
         weight[b:] *= self._passive[b:]
+        weight[b:][urgent] = URGENT_WEIGHT
         used = weight > 0.0
         left = (
             self._tool_weights[:, None] * (J @ follow),

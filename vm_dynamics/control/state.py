@@ -18,6 +18,9 @@ from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
+# Largest difference, relative to the demand, between a demanded wrench and one that rotors give
+# without saturation.
+WRENCH_TOLERANCE = 1e-9
 CheckedState = tuple[Array, Array, Array, Array]  # g, q, V, qd
 
 
@@ -103,6 +106,18 @@ def hybrid_dynamics(
         All accelerations and all forces, shape (b + n,) each, base part in {1}.
     """
     return robot.hybrid_sweep(*state, passive, acc, force, robot.loads(*state))
+
+
+def shortfall(demand: Array, wrench: Array) -> Array:
+    """What actuators lack of a demanded wrench, shape (k,); zero where it is only rounding.
+
+    Args:
+        demand: demanded wrench, shape (k,) [N, N m].
+        wrench: the wrench that the actuators give, shape (k,) [N, N m].
+    """
+    lacking = demand - wrench
+    lacking[abs(lacking) <= WRENCH_TOLERANCE * (1.0 + abs(demand).max())] = 0.0
+    return lacking
 
 
 def cross(a: Array, b: Array) -> Array:

@@ -61,8 +61,23 @@ class CompensatorParameters(RobotParameters):
     gains_damping_of: tuple[str, ...] = parameter(
         (), "damping of single joints (or axes of computed_torque): name=value"
     )
+    gains_integral_time: float = parameter(
+        0.0,
+        "momentum, computed_torque: time in which integral action takes over a steady load; its "
+        "gains are the stiffness divided by it; 0 for none",
+        unit="s",
+        minimum=0.0,
+    )
     gains_integral_of: tuple[str, ...] = parameter(
-        (), "integral gains of computed_torque, by axis or joint: name=value [1/s^3]"
+        (),
+        "integral gains of single joints (or axes of computed_torque): name=value [N m/(rad s), "
+        "or 1/s^3 of computed_torque]",
+    )
+    friction: bool = parameter(
+        False, "momentum: whether the friction of the joints is fed forward, as the URDF has it"
+    )
+    friction_of: tuple[str, ...] = parameter(
+        (), "momentum: dry friction of single joints as identified: name=value [N m or N]"
     )
     timeout: float = timeout_parameter(
         "age of joints or velocity estimate that stops the torques; at least two periods of the "

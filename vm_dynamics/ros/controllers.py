@@ -38,7 +38,15 @@ from vm_dynamics.ros.parameters import numbers_by_name
 def momentum(robot: Robot, p: Any) -> MomentumCompensator:
     """Momentum compensation, or a plain PD law."""
     K, D = _feedback(p, robot.joint_names, free_inertias(robot))
-    return MomentumCompensator(robot, K, D, law=p.law)
+    return MomentumCompensator(
+        robot,
+        K,
+        D,
+        law=p.law,
+        integral=_integral(p, K, robot.joint_names),
+        friction=_friction(robot, p),
+        effort_scale=p.effort_scale,
+    )
 
 
 def computed_torque(robot: Robot, p: Any) -> ComputedTorque:
@@ -54,8 +62,9 @@ def computed_torque(robot: Robot, p: Any) -> ComputedTorque:
         propulsion,
         stiffness=K,
         damping=D,
-        integral=_gains("gains.integral_of", p.gains_integral_of, np.zeros(len(names)), names),
+        integral=_integral(p, K, names),
         guidance=TiltGuidance(robot.gravity) if leans else None,
+        effort_scale=p.effort_scale,
     )
 
 
@@ -136,6 +145,21 @@ def _feedback(
         critical[:6] = np.where(K[:6] == base[0], base[1], critical[:6])
     D = np.full_like(critical, p.gains_damping) if p.gains_damping >= 0.0 else critical
     return K, _gains("gains.damping_of", p.gains_damping_of, D, names)
+
+
+def _integral(p: Any, stiffness: Array, names: tuple[str, ...]) -> Array:
+    """Integral gains in the order of ``names``."""
+    time = p.gains_integral_time
+    default = stiffness / time if time > 0.0 else np.zeros_like(stiffness)
+    return _gains("gains.integral_of", p.gains_integral_of, default, names)
+
+
+def _friction(robot: Robot, p: Any) -> bool | tuple[Array, Array]:
+    """Friction that is fed forward: dry and viscous, or whether that of the URDF is."""
+    if not p.friction_of:
+        return bool(p.friction)
+    known = (robot.friction, robot.damping) if p.friction else (np.zeros(robot.n),) * 2
+    return _gains("friction_of", p.friction_of, known[0], robot.joint_names), known[1]
 
 
 def _gains(name: str, items: Iterable[str], default: Array, names: tuple[str, ...]) -> Array:
