@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials for the contact observer: MuJoCo with the demo's sensors, an arm that moves, pushes.
+
+The robot moves its arm from shape to shape. The observers and the controller may believe other
+masses than those of the plant, which has the URDF's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from cases import ROBOTS, load, text
+from control_plant import smooth
+
+import vm_dynamics as vm
+from vm_dynamics.control import TiltGuidance
+from vm_dynamics.control.gains import critical_damping, shape_inertia
+from vm_dynamics.simulation.simulator import Sensing, Simulator
+
+DEG = np.pi / 180.0
+STEP = 1e-3  # [s], of the physics
+EVERY = 4  # steps from one joint sample to the next: 250 Hz, as in the demo
+BENT = (1.3, -0.7, 1.2, 1.3, -0.5, 1.0, -1.0)
+PAUSE = 1.0  # [s] between two moves of the arm
+
+
+@dataclass(frozen=True)
+class Push:
+    """A force on a link, along the link's axes, at a point in its frame, between two times."""
+
+    link: str
+    force: tuple[float, float, float]
+    point: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    begin: float = 0.0
+    end: float = np.inf
+
+    @property
+    def wrench(self) -> np.ndarray:
+        """[f; t] at the link's origin, in its axes, shape (6,)."""
+        return np.concatenate((self.force, np.cross(self.point, self.force)))
+
+
+class Sample(NamedTuple):
+    """What there is at a joint sample: measured joints and efforts, and the base's estimate."""
+
+    t: float
+    q: np.ndarray
+    qd: np.ndarray
+    effort: np.ndarray
+    mu: np.ndarray
+    g: np.ndarray
+    wrench: np.ndarray
+
+
+class Trial:
+    """A robot of the demo, its controller and its observer.
+
+    Args:
+        name: ``satellite_arm7`` tumbles, ``hexa_arm2`` hovers.
+        seed: of noise and moves.
+        believed: what observer and controller take the robot to be; the truth if None.
+        moves: whether the arm moves.
+    """
+
+    def __init__(self, name, seed=0, believed=None, *, moves=True):
+        self.flies = name == "hexa_arm2"
+        gravity = (0.0, 0.0, -9.81) if self.flies else (0.0, 0.0, 0.0)
+        self.truth = load(name, "SE3", gravity)
+        self.robot = self.truth if believed is None else believed(self.truth)
+        self._random = np.random.default_rng(seed)
+        robot, g, sensing, propulsion = self.truth, np.eye(4), Sensing(), None
+        V = np.zeros(6)
+        if self.flies:
+            self._centre, self._reach = np.array([0.9, 0.6]), 0.6
+            g[2, 3] = 2.0
+            sensing = Sensing(
+                pose_rate=30.0,
+                pose_position_deviation=2e-3,
+                pose_attitude_deviation=5e-3,
+                pose_delay=0.02,
+            )
+            propulsion = vm.Propulsion.load(robot, ROBOTS / "hexa_arm2.yaml")
+        else:
+            self._centre, self._reach = np.resize(BENT, robot.n), 0.5
+            V[3:] = np.array([10.0, 1.14, 0.0]) * DEG
+        self._goal, self._from, self._begin, self._end = self._centre, self._centre, 0.0, PAUSE
+        self.simulator = Simulator(
+            robot,
+            text(name),
+            vm.State(g, self._centre.copy(), V, np.zeros(robot.n)),
+            propulsion=propulsion,
+            sensing=sensing,
+            hold=self.flies,
+            seed=seed,
+        )
+        self._home, self._moves = g, moves
+        self.ekf = vm.InvariantEkf(
+            self.robot,
+            pose_deviation=(sensing.pose_position_deviation, sensing.pose_attitude_deviation),
+            disturbance=1e-2 if self.flies else 1e-3,
+        )
+        self._controller = self._flight(propulsion) if self.flies else self._compensator()
+
+    def _compensator(self):
+        inertia = np.diag(shape_inertia(self.robot, self._centre))
+        frequency = np.clip(np.sqrt(20.0 / inertia), 1.5, 25.0)
+        K = inertia * frequency**2
+        return vm.MomentumCompensator(self.robot, K, critical_damping(K, inertia), law=2)
+
+    def _flight(self, propulsion):
+        joints = self.robot.joint_names
+        axes = {"x": 0.0, "y": 0.0, "z": 6.0, "roll": 40.0, "pitch": 40.0, "yaw": 20.0}
+        rates = {"x": 0.0, "y": 0.0, "z": 4.0, "roll": 12.0, "pitch": 12.0, "yaw": 8.0}
+        controller = vm.ComputedTorque(
+            self.robot,
+            propulsion,
+            stiffness=axes | dict.fromkeys(joints, 100.0),
+            damping=rates | dict.fromkeys(joints, 20.0),
+            guidance=TiltGuidance(self.robot.gravity),
+            integral=dict.fromkeys(axes, 0.0) | {"z": 2.0} | dict.fromkeys(joints, 150.0),
+        )
+        controller.set_target(g=self._home)
+        return controller
+
+    def _target(self, t):
+        """From shape to shape, with pauses, at two thirds of the speed limit at most."""
+        if t >= self._end + PAUSE and self._moves:
+            self._from = self._goal
+            way = self._centre + self._random.uniform(-self._reach, self._reach, self.robot.n)
+            self._goal = np.clip(
+                way, self.robot.lower_limits + 0.1, self.robot.upper_limits - 0.1
+            )
+            far = abs(self._goal - self._from) / self.robot.velocity_limits
+            self._begin, self._end = t, t + max(1.0, 1.875 * 1.5 * far.max())
+        x, v, a = smooth(t, self._begin, self._end)
+        way = self._goal - self._from
+        return self._from + x * way, v * way, a * way
+
+    def run(self, seconds, push=None) -> Iterator[Sample]:
+        """Joint samples, each with the estimate at its time."""
+        simulator, ekf = self.simulator, self.ekf
+        tau, thrusts = np.zeros(self.robot.n), None
+        for _ in range(round(seconds / (EVERY * STEP))):
+            self._shove(push, 1e-9 * simulator.nanos)
+            simulator.advance(EVERY)
+            state, t = simulator.state, 1e-9 * simulator.nanos
+            q, qd = simulator.joints(state)
+            wrench = simulator.driving_wrench
+            ekf.base_wrench(t, wrench)
+            for taken, g in simulator.poses(state.g):
+                ekf.pose(1e-9 * taken, g)
+            ekf.joints(t, q, qd)
+            yield Sample(
+                t, q, qd, simulator.efforts.copy(), ekf.locked_velocity, ekf.base_pose, wrench
+            )
+            tau, thrusts = self._command(t, q, qd)
+            simulator.command(tau)
+            if thrusts is not None:
+                simulator.thrust(thrusts)
+
+    def _command(self, t, q, qd):
+        q_d, qd_d, qdd_d = self._target(t)
+        if self.flies:
+            self._controller.set_target(q=q_d, qd=qd_d, qdd=qdd_d)
+            out = self._controller.step(
+                self.ekf.base_pose, q, self.ekf.twist, qd, dt=EVERY * STEP
+            )
+            return out.tau, out.thrusts
+        self._controller.set_target(q_d, qd_d, qdd_d)
+        return self._controller.step(q, qd, self.ekf.locked_velocity).tau, None
+
+    def _shove(self, push, t):
+        data, model = self.simulator._plant.data, self.simulator._plant.model
+        data.xfrc_applied[:] = 0.0
+        if push is not None and push.begin <= t < push.end:
+            body = model.body(push.link).id
+            R = data.xmat[body].reshape(3, 3)
+            force = R @ push.force
+            arm = R @ push.point + data.xpos[body] - data.xipos[body]
+            data.xfrc_applied[body, :3] = force
+            data.xfrc_applied[body, 3:] = np.cross(arm, force)
