@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from cases import ROBOTS, load, text
 from control_plant import smooth
+from observing import misjudged
 
 import vm_dynamics as vm
 from vm_dynamics.control import TiltGuidance
@@ -130,9 +131,7 @@ class Trial:
         if t >= self._end + PAUSE and self._moves:
             self._from = self._goal
             way = self._centre + self._random.uniform(-self._reach, self._reach, self.robot.n)
-            self._goal = np.clip(
-                way, self.robot.lower_limits + 0.1, self.robot.upper_limits - 0.1
-            )
+            self._goal = np.clip(way, self.robot.lower_limits + 0.1, self.robot.upper_limits - 0.1)
             far = abs(self._goal - self._from) / self.robot.velocity_limits
             self._begin, self._end = t, t + max(1.0, 1.875 * 1.5 * far.max())
         x, v, a = smooth(t, self._begin, self._end)
@@ -165,9 +164,7 @@ class Trial:
         q_d, qd_d, qdd_d = self._target(t)
         if self.flies:
             self._controller.set_target(q=q_d, qd=qd_d, qdd=qdd_d)
-            out = self._controller.step(
-                self.ekf.base_pose, q, self.ekf.twist, qd, dt=EVERY * STEP
-            )
+            out = self._controller.step(self.ekf.base_pose, q, self.ekf.twist, qd, dt=EVERY * STEP)
             return out.tau, out.thrusts
         self._controller.set_target(q_d, qd_d, qdd_d)
         return self._controller.step(q, qd, self.ekf.locked_velocity).tau, None
@@ -182,3 +179,115 @@ class Trial:
             arm = R @ push.point + data.xpos[body] - data.xipos[body]
             data.xfrc_applied[body, :3] = force
             data.xfrc_applied[body, 3:] = np.cross(arm, force)
+
+
+# -- trials in numbers ----------------------------------------------------------------------------
+
+# Where the next joint, or the end of the arm, is in each link's frame.
+ENDS = {
+    "satellite_arm7": {
+        "link1": (0.0, 0.0, 0.3),
+        "link2": (0.0, 0.0, 0.3),
+        "link3": (0.0, 0.2, 0.8),
+        "link4": (0.0, 0.0, 0.3),
+        "link5": (0.0, 0.0, 0.75),
+        "link6": (0.0, 0.0, 0.15),
+        "link7": (0.0, 0.0, 0.2),
+    },
+    "hexa_arm2": {"link1": (0.44, 0.0, 0.0), "link2": (0.44, 0.0, 0.0)},
+}
+FORCE = {"satellite_arm7": 20.0, "hexa_arm2": 2.0}  # [N]
+MASS_ERROR = 0.05
+READ_AFTER = (0.1, 0.2, 0.3, 0.5)  # [s] of a push, at which the wrench is looked at
+OBSERVED = 0.2  # of the force: deviation up to which a direction of it counts as observed
+
+
+def wrong_masses(seed):
+    """Robots whose links are 5 % heavier or lighter than the truth, each by chance."""
+    rng = np.random.default_rng(seed)
+
+    def believed(robot):
+        factors = {link: 1.0 + MASS_ERROR * rng.choice((-1.0, 1.0)) for link in robot.link_names}
+        return misjudged(robot, factors.__getitem__)
+
+    return believed
+
+
+def random_push(name, link, rng, *, planar=False):
+    """A push of a link at some point, in some direction, some time after the start."""
+    force = rng.normal(size=3)
+    if planar:  # along the plane in which the arm of the hexacopter moves
+        force[1] = 0.0
+    force *= FORCE[name] / np.linalg.norm(force)
+    point = rng.uniform() * np.array(ENDS[name].get(link, (0.0, 0.0, 0.0)))
+    begin = rng.uniform(6.0, 12.0)
+    return Push(link, tuple(force), tuple(point), begin, begin + 1.0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a push.
+
+    Attributes:
+        push: it.
+        found: how long after its begin it was found [s]; infinite if it was not in its second.
+        false_alarms: contacts before it.
+        links: that could not be told apart, at each of ``READ_AFTER``, the likeliest first.
+        force_error: of the force, relative, likewise; infinite without a contact.
+        observed: how many directions of the force were observed, likewise.
+        observed_error: of the force in those directions, relative to the force.
+    """
+
+    push: Push
+    found: float
+    false_alarms: int
+    links: list[tuple[str, ...]]
+    force_error: list[float]
+    observed: list[int]
+    observed_error: list[float]
+
+
+def shove(name, push, seed):
+    """A trial with a push, masses 5 % wrong."""
+    trial = Trial(name, seed, wrong_masses(seed))
+    observer = vm.ContactObserver(trial.robot)
+    found, false_alarms = np.inf, 0
+    rows, times = [], list(READ_AFTER)
+    for x in trial.run(push.begin + max(READ_AFTER) + 0.01, push):
+        _, contact = observer.step(*x)
+        if x.t <= push.begin:
+            false_alarms = observer.status.contacts
+        elif contact is not None and found == np.inf:
+            found = x.t - push.begin
+        if times and x.t >= push.begin + times[0]:
+            times.pop(0)
+            rows.append(((), np.inf, 0, np.inf) if contact is None else _judge(trial, x, push, contact))
+    return Outcome(push, found, false_alarms, *map(list, zip(*rows, strict=True)))
+
+
+def _judge(trial, x, push, contact):
+    """Links, error of the force, directions observed and the error in them."""
+    robot = trial.robot
+    turn = robot.link_pose(x.q, contact.link)[:3, :3].T @ robot.link_pose(x.q, push.link)[:3, :3]
+    error = contact.wrench[:3] - turn @ push.force
+    size = np.linalg.norm(push.force)
+    spread, directions = np.linalg.eigh(contact.covariance[:3, :3])
+    seen = directions[:, np.sqrt(np.maximum(spread, 0.0)) < OBSERVED * size]
+    return (
+        contact.links,
+        float(np.linalg.norm(error) / size),
+        seen.shape[1],
+        float(np.linalg.norm(seen.T @ error) / size) if seen.size else np.inf,
+    )
+
+
+def free(name, seconds, seed, believed=None):
+    """Contacts that were found where there were none, and the largest statistic to its threshold."""
+    trial = Trial(name, seed, wrong_masses(seed) if believed is None else believed)
+    observer = vm.ContactObserver(trial.robot)
+    largest = 0.0
+    for x in trial.run(seconds):
+        observer.step(*x)
+        if observer.status.settled:
+            largest = max(largest, observer.statistic / observer.threshold)
+    return observer.status.contacts, largest

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vm_dynamics.compiled import REFUSED
 from vm_dynamics.errors import ParameterError
-from vm_dynamics.estimation.checks import gates, is_moderate, is_pose, numbers, positive, seconds
+from vm_dynamics.estimation.checks import gates, is_moderate, numbers, positive, seconds
 from vm_dynamics.estimation.checks import variances as checked_variances
 from vm_dynamics.estimation.contact_links import PushedLinks
 from vm_dynamics.estimation.contact_model import Inputs, ShapeModel, ShapeMotion
@@ -24,10 +25,10 @@ from vm_dynamics.estimation.history import CLOCK_PATIENCE
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 
-CONFIDENCE = 1.0 - 1e-6  # that noise alone stays below the threshold, each time
+CONFIDENCE = 1.0 - 1e-5  # that noise alone stays below the threshold, each time
 SETTLING = 0.3  # [s] after a start in which nothing is reported
-SHARES_PERIOD = 0.01  # [s], how often the bodies' shares are worked out,
-LOOK_PERIOD = 0.004  # how often at most the residual is looked at,
+SHARES_PERIOD = 0.02  # [s], how often the bodies' shares are worked out,
+LOOK_PERIOD = 0.008  # how often at most the residual is looked at,
 FIT_PERIOD = 0.01  # how often the link and the wrench,
 LEARNING_PERIOD = 0.2  # and how often the masses learn
 RELEASE = 0.1  # [s] below half the threshold, after which a contact is over
@@ -120,6 +121,7 @@ class ContactObserver:
         self._given = checked_variances(joint_velocity_deviation, robot.n)
         self._uncertainty = positive("mass_uncertainty", mass_uncertainty)
         self._timeout = positive("joints_timeout", joints_timeout)
+        self._still, self._level = np.zeros(robot.b), np.eye(4)
         self._model, self._links = ShapeModel(robot), PushedLinks(robot)
         self._gate = gates(CONFIDENCE, (robot.n,))[0]
         self._contacts = self._restarts = self._late = self._repeated = self._malformed = 0
@@ -178,26 +180,31 @@ class ContactObserver:
             ParameterError: there is no pose and the robot has weight, or the stamp is no number.
         """
         robot = self.robot
-        if g is None:
-            if self._model.needs_pose:
-                raise ParameterError(
-                    "g: got None, expected the pose of the base: the robot has weight or floats"
-                )
-            g = np.eye(4)
         x = Inputs(
             numbers("q", q, (robot.n,)),
             numbers("qd", qd, (robot.n,)),
             numbers("effort", effort, (robot.n,)),
             numbers("mu", mu, (robot.b,)),
-            numbers("g", g, (4, 4)),
-            numbers("base_wrench", np.zeros(robot.b) if base_wrench is None else base_wrench, (robot.b,)),
+            self._pose(g),
+            self._still
+            if base_wrench is None
+            else numbers("base_wrench", base_wrench, (robot.b,)),
         )
         t = seconds(stamp)
-        if not (isfinite(t) and all(is_moderate(part) for part in x) and is_pose(x.g)):
+        if not (isfinite(t) and is_moderate(np.concatenate((*x[:4], x.wrench)))):
             self._malformed += 1
         elif self._keeps_time(t):
             self._take(t, x)
         return self.residual, self._contact
+
+    def _pose(self, g: ArrayLike | None) -> Array:
+        if not self._model.needs_pose:
+            return self._level
+        if g is None:
+            raise ParameterError(
+                "g: got None, expected the pose of the base: the robot has weight or floats"
+            )
+        return numbers("g", g, (4, 4))
 
     def _keeps_time(self, t: float) -> bool:
         """Whether a sample is new; if many in a row are not, a new clock begins."""
@@ -213,24 +220,29 @@ class ContactObserver:
         return self._strange >= CLOCK_PATIENCE
 
     def _take(self, t: float, x: Inputs) -> None:
+        try:
+            motion = self._model.motion(x)
+        except REFUSED:  # all but the pose was looked at before
+            self._malformed += 1
+            return
         dt = 0.0 if self._stamp is None else t - self._stamp
         self._stamp = t
         if self._residuals is not None and not 0.0 < dt <= self._timeout:
             self._restarts += 1
             self._strange = 0
             self._begin_anew()
-        motion = self._model.motion(x)
         if self._residuals is None:
             self._start(t, x, motion)
             return
         self._residuals.follow(motion, dt)
+        self._learn_noise(x.qd, dt)
         self._mu += min(dt / MOMENTUM_MEMORY, 1.0) * (x.mu - self._mu)
         if t >= self._look_at:
             self._look(t, x, motion, self._residuals)
             self._look_at = t + LOOK_PERIOD - 0.5 * dt
 
     def _start(self, t: float, x: Inputs, motion: ShapeMotion) -> None:
-        self._mu = x.mu.copy()
+        self._mu, self._velocities = x.mu.copy(), (x.qd, x.qd)
         self._shares = self._model.shares(x, motion, self._residual)
         self._residuals = Residuals(motion, self._shares, self._doubts(x, motion))
         self._began = self._looked = self._look_at = self._learnt = self._over = t
@@ -260,25 +272,25 @@ class ContactObserver:
         R[:, diagonal, diagonal] += np.square(residuals.doubts)
         shares = residuals.shares
         S = R + np.swapaxes(shares, 1, 2) @ self._mass_covariance @ shares
-        found = (np.linalg.solve(S, r[:, :, None])[:, :, 0] * r).sum(axis=1)
-        self._residual, self._statistic = r[PATIENT], float(found.max())
+        change = r[QUICK] - r[PATIENT]
+        forces = np.array((*r, change))
+        found = np.linalg.solve(np.array((*S, R[QUICK])), forces[:, :, None])[:, :, 0]
+        quick, patient, changed = (found * forces).sum(axis=1).tolist()
+        self._residual, self._statistic = r[PATIENT], max(quick, patient)
         if t - self._began < SETTLING:
             return
-        change = r[QUICK] - r[PATIENT]
-        if change @ np.linalg.solve(R[QUICK], change) > self.threshold:
+        if changed > self.threshold:
             residuals.hurry()
-            r[PATIENT], S[PATIENT] = r[QUICK], S[QUICK]
-            self._residual = r[PATIENT]
+            self._residual, S[PATIENT] = r[QUICK], S[QUICK]
         if self._decide(t):
             self._touch(t, x, motion, S[PATIENT])
         elif self._contact is None:
-            self._learn_noise(elapsed, motion, residuals)
             self._excess += min(elapsed / EXCESS_MEMORY, 1.0) * (
                 self._statistic / self.robot.n - self._excess
             )
             if t >= self._learnt + LEARNING_PERIOD:
                 self._learnt = t
-                self._learn_masses(r[PATIENT], S[PATIENT], shares[PATIENT])
+                self._learn_masses(self._residual, S[PATIENT], shares[PATIENT])
 
     def _decide(self, t: float) -> bool:
         """Whether there is contact now; ends one that is over."""
@@ -318,11 +330,12 @@ class ContactObserver:
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def _learn_noise(self, elapsed: float, motion: ShapeMotion, residuals: Residuals) -> None:
-        """Noise of the joints' velocities from what the filter did not expect."""
-        z = np.linalg.solve(motion.inertia, residuals.innovation)
-        seen = z * z / residuals.innovation_gain
-        self._variances += min(elapsed / NOISE_MEMORY, 1.0) * (seen - self._variances)
+    def _learn_noise(self, qd: Array, dt: float) -> None:
+        """Noise of the joints' velocities from their second differences, which no motion makes."""
+        first, second = self._velocities
+        self._velocities = second, qd
+        seen = np.square(qd - 2.0 * second + first) / 6.0
+        self._variances += min(dt / NOISE_MEMORY, 1.0) * (seen - self._variances)
         np.maximum(self._variances, LEAST_NOISE**2 * self._given, out=self._variances)
 
     def _learn_masses(self, r: Array, S: Array, shares: Array) -> None:

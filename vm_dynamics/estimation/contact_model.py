@@ -137,7 +137,9 @@ class ShapeModel:
             qd
         )
 
-    def _forces(self, model: Array, x: Inputs, V: Array, qd: Array, Vd: Array, qdd: Array) -> Array:
+    def _forces(
+        self, model: Array, x: Inputs, V: Array, qd: Array, Vd: Array, qdd: Array
+    ) -> Array:
         """Forces [F; tau] that a motion needs, without a fluid, shape (b + n,)."""
         out = np.empty(self.robot.b + self.robot.n)
         _inverse_dynamics.run(model, NO_ADDED_MASS, x.g, x.q, V, qd, Vd, qdd, NO_LOADS, out)

@@ -38,8 +38,6 @@ class Residuals:
         self.shares, self.doubts = (part.copy() for part in self._half)
         self._age = 0.0  # [s], of the longer memory
         self.gains = np.ones(2)  # variance of r for one of p
-        self.innovation = np.zeros_like(motion.p)
-        self.innovation_gain = 1.0
         self._decay = np.ones(2)
 
     def follow(self, motion: ShapeMotion, dt: float) -> None:
@@ -57,9 +55,6 @@ class Residuals:
         self.r = self.r + (beta / dt)[:, None] * e
         below = alpha * (4.0 - 2.0 * alpha - beta)
         self.gains = 2.0 * beta * beta / below / (dt * dt)
-        smooth = (2.0 * alpha * alpha + beta * (2.0 - 3.0 * alpha)) / below
-        expected_noise = (smooth - alpha * alpha) / np.square(1.0 - alpha)
-        self.innovation, self.innovation_gain = e[PATIENT], 1.0 + float(expected_noise[PATIENT])
         self._decay *= x
 
     def doubt(self, shares: Array, doubts: Array) -> None:
