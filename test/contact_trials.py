@@ -261,7 +261,8 @@ def shove(name, push, seed):
             found = x.t - push.begin
         if times and x.t >= push.begin + times[0]:
             times.pop(0)
-            rows.append(((), np.inf, 0, np.inf) if contact is None else _judge(trial, x, push, contact))
+            nothing = (), np.inf, 0, np.inf
+            rows.append(nothing if contact is None else _judge(trial, x, push, contact))
     return Outcome(push, found, false_alarms, *map(list, zip(*rows, strict=True)))
 
 
@@ -282,7 +283,7 @@ def _judge(trial, x, push, contact):
 
 
 def free(name, seconds, seed, believed=None):
-    """Contacts that were found where there were none, and the largest statistic to its threshold."""
+    """Contacts found where there were none, and the largest statistic by its threshold."""
     trial = Trial(name, seed, wrong_masses(seed) if believed is None else believed)
     observer = vm.ContactObserver(trial.robot)
     largest = 0.0

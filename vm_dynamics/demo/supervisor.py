@@ -23,6 +23,7 @@ REMAPPINGS = {
     "observer_node": {"base_wrench": "thruster_wrench"},
     "compensator_node": {
         "locked_velocity": "observer_node/locked_velocity",
+        "contact": "observer_node/contact",
         "odom": "observer_node/odom",
     },
     "sim_node": {

@@ -21,6 +21,7 @@ from vm_dynamics.estimation.checks import variances as checked_variances
 from vm_dynamics.estimation.contact_links import PushedLinks
 from vm_dynamics.estimation.contact_model import Inputs, ShapeModel, ShapeMotion
 from vm_dynamics.estimation.contact_residual import PATIENT, QUICK, Residuals
+from vm_dynamics.estimation.contact_velocities import JointVelocities
 from vm_dynamics.estimation.history import CLOCK_PATIENCE
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
@@ -32,9 +33,7 @@ LOOK_PERIOD = 0.008  # how often at most the residual is looked at,
 FIT_PERIOD = 0.01  # how often the link and the wrench,
 LEARNING_PERIOD = 0.2  # and how often the masses learn
 RELEASE = 0.1  # [s] below half the threshold, after which a contact is over
-NOISE_MEMORY = 2.0  # [s] that the noise of the joints is estimated over,
-EXCESS_MEMORY = 5.0  # and how far residuals go beyond what is expected
-LEAST_NOISE = 0.2  # of the deviation given: encoders that stand still seem to have none
+EXCESS_MEMORY = 5.0  # [s] over which residuals are compared with what was expected of them
 MASS_MEMORY = 60.0  # [s] after which masses could have become as uncertain as at first
 MOMENTUM_MEMORY = 0.2  # [s] in which a jump of the locked velocity is forgotten
 
@@ -132,7 +131,7 @@ class ContactObserver:
     def reset(self) -> None:
         """Forget everything but the counters."""
         bodies = len(self.robot.tree.inertias)
-        self._variances = self._given.copy()
+        self._velocities = JointVelocities(self._given)
         self._mass_errors = np.zeros(bodies)
         self._mass_covariance = self._uncertainty**2 * np.eye(bodies)
         self._excess = 1.0
@@ -145,6 +144,9 @@ class ContactObserver:
         self._residuals: Residuals | None = None
         self._contact: Contact | None = None
         self._residual, self._statistic = np.zeros(self.robot.n), 0.0
+        # when it began, and when its parts were last or are next due [s]
+        self._began = self._looked = self._look_at = self._learnt = self._over = 0.0
+        self._shares_at = self._fit_at = 0.0
 
     # -- inputs ---------------------------------------------------------------------------------
 
@@ -220,29 +222,33 @@ class ContactObserver:
         return self._strange >= CLOCK_PATIENCE
 
     def _take(self, t: float, x: Inputs) -> None:
-        try:
-            motion = self._model.motion(x)
-        except REFUSED:  # all but the pose was looked at before
-            self._malformed += 1
-            return
         dt = 0.0 if self._stamp is None else t - self._stamp
-        self._stamp = t
         if self._residuals is not None and not 0.0 < dt <= self._timeout:
             self._restarts += 1
             self._strange = 0
             self._begin_anew()
         if self._residuals is None:
+            self._velocities.start(x.q, x.qd)
+        else:
+            x = x._replace(qd=self._velocities.take(x.q, x.qd, dt))
+        self._stamp = t
+        try:
+            motion = self._model.motion(x)
+        except REFUSED:  # all but the pose was looked at before
+            self._malformed += 1
+            self._begin_anew()
+            return
+        if self._residuals is None:
             self._start(t, x, motion)
             return
         self._residuals.follow(motion, dt)
-        self._learn_noise(x.qd, dt)
         self._mu += min(dt / MOMENTUM_MEMORY, 1.0) * (x.mu - self._mu)
         if t >= self._look_at:
             self._look(t, x, motion, self._residuals)
             self._look_at = t + LOOK_PERIOD - 0.5 * dt
 
     def _start(self, t: float, x: Inputs, motion: ShapeMotion) -> None:
-        self._mu, self._velocities = x.mu.copy(), (x.qd, x.qd)
+        self._mu = x.mu.copy()
         self._shares = self._model.shares(x, motion, self._residual)
         self._residuals = Residuals(motion, self._shares, self._doubts(x, motion))
         self._began = self._looked = self._look_at = self._learnt = self._over = t
@@ -266,7 +272,7 @@ class ContactObserver:
         residuals.doubt(self._shares, self._doubts(x, motion))
         # what the masses that were learnt explain is no residual
         r = residuals.r - self._mass_errors @ residuals.shares
-        noise = motion.inertia * np.sqrt(self._variances)
+        noise = motion.inertia * np.sqrt(self._velocities.variances)
         R = residuals.gains[:, None, None] * (noise @ noise.T)
         diagonal = np.arange(self.robot.n)
         R[:, diagonal, diagonal] += np.square(residuals.doubts)
@@ -330,14 +336,6 @@ class ContactObserver:
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def _learn_noise(self, qd: Array, dt: float) -> None:
-        """Noise of the joints' velocities from their second differences, which no motion makes."""
-        first, second = self._velocities
-        self._velocities = second, qd
-        seen = np.square(qd - 2.0 * second + first) / 6.0
-        self._variances += min(dt / NOISE_MEMORY, 1.0) * (seen - self._variances)
-        np.maximum(self._variances, LEAST_NOISE**2 * self._given, out=self._variances)
-
     def _learn_masses(self, r: Array, S: Array, shares: Array) -> None:
         """A step of a Kalman filter for the relative errors of the bodies' masses."""
         P = self._mass_covariance
@@ -374,8 +372,8 @@ class ContactObserver:
 
     @property
     def joint_velocity_deviation(self) -> Array:
-        """Estimated noise of the joints' velocities, shape (n,) [rad/s or m/s]."""
-        return np.sqrt(self._variances)
+        """Estimated noise of the joints' velocities that are used, shape (n,) [rad/s or m/s]."""
+        return np.sqrt(self._velocities.variances)
 
     @property
     def mass_errors(self) -> dict[str, float]:

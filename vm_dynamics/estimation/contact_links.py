@@ -3,9 +3,9 @@
 
 A wrench W on a link makes the residual ``r = (J_q - J_b A)^T W``. Somebody who pushes a link does
 so with a force, of any size and direction, at a point of the link: before the residual is seen, W
-is normal with a deviation s of the force, and of the moment about the link's middle s times half
-the link's reach. So the residual says how likely each link is, and W is what is known of it then:
-what the joints cannot feel stays zero, with a covariance that says so.
+is normal with a deviation s of the force, and of the moment about the link's middle s times the
+lever that points of the link have. So the residual says how likely each link is, and W is what is
+known of it then: what the joints cannot feel stays zero, with a covariance that says so.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from vm_dynamics.lie.se3 import Array, hat3, inverse
 from vm_dynamics.robot import Robot
 
 FORCES = np.geomspace(0.1, 1e3, 17)  # [N], the sizes s that are tried, each as likely
-SMALLEST_REACH = 0.1  # [m], of a link from its middle
-LEVER = 0.5  # of a link's reach: deviation of the point of a push
+SMALLEST_REACH = 0.05  # [m], of a link from its middle, along each axis
+LEVER = 1.0 / np.sqrt(3.0)  # of that reach: deviation of a point that is anywhere within
 # Of a residual: what the motion of the arm under a push makes of it within the filter's memory.
 RESIDUAL_SHARE = 0.05
 ALIKE = np.log(100.0)  # a link that is so much less likely than the best can be told apart
@@ -99,8 +99,8 @@ def _spread(robot: Robot, body: int, name: str) -> Array:
         points.append(2.0 * com)  # the end of the arm, as far behind the middle as the joint
     low, high = np.min(points, axis=0), np.max(points, axis=0)
     middle = 0.5 * (low + high)
-    reach = max(float(np.linalg.norm(high - middle)), SMALLEST_REACH)
+    x, y, z = LEVER * np.maximum(high - middle, SMALLEST_REACH)
     out = np.eye(6)
     out[3:, :3] = hat3(middle)
-    out[3:, 3:] *= LEVER * reach
+    out[3:, 3:] = np.diag(np.hypot((y, z, x), (z, x, y)))
     return out

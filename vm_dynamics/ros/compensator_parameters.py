@@ -18,6 +18,8 @@ from vm_dynamics.ros.parameters import RobotParameters, numbers_by_name, paramet
 from vm_dynamics.ros.torques import RESUME
 from vm_dynamics.ros.watchdog import timeout_parameter
 
+ON_CONTACT = ("zero", "hold", "ignore")  # from the strictest on
+
 
 @dataclass(frozen=True)
 class CompensatorParameters(RobotParameters):
@@ -81,6 +83,13 @@ class CompensatorParameters(RobotParameters):
         "stop",
         "what to do when a topic that torques depend on has more than one publisher",
         choices=("stop", "warn"),
+    )
+    on_contact: str = parameter(
+        "ignore",
+        "what to do when the topic contact says that something pushes the robot: nothing, hold "
+        "the joints where they are and refuse targets until it is over, or zero torques until "
+        "~/enable",
+        choices=ON_CONTACT,
     )
     effort_scale: float = parameter(
         1.0, "share of the URDF's effort limits that is used", minimum=0.0, maximum=1.0
@@ -153,6 +162,7 @@ def check_not_wider(now: CompensatorParameters, then: CompensatorParameters) -> 
         "timeout": then.timeout > now.timeout,
         "resume": RESUME.index(then.resume) > RESUME.index(now.resume),
         "second_publisher": (now.second_publisher, then.second_publisher) == ("stop", "warn"),
+        "on_contact": ON_CONTACT.index(then.on_contact) > ON_CONTACT.index(now.on_contact),
         "acceleration_limit": _wider(now.acceleration_limit, then.acceleration_limit),
     }
     for name, is_wider in wider.items():

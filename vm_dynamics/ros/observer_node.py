@@ -3,14 +3,15 @@
 
 The estimate is propagated with every joint state and published with its stamp: odometry with
 covariance, the twist in the root link's frame, locked velocity and momentum. A pose that is older
-than the newest joint state goes to its place in the history.
+than the newest joint state goes to its place in the history. Where joint states have efforts and
+somebody listens, contacts are looked for too.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from geometry_msgs.msg import (
@@ -26,10 +27,11 @@ from sensor_msgs.msg import Imu
 from std_msgs.msg import Float64MultiArray
 
 from vm_dynamics.errors import ParameterError
-from vm_dynamics.estimation import OBSERVERS, InvariantEkf, Observer
+from vm_dynamics.estimation import OBSERVERS, ContactObserver, InvariantEkf, Observer
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.consistency import Consistency
+from vm_dynamics.ros.contacts import ContactReporter
 from vm_dynamics.ros.diagnostics import OK, WARN
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.matrices import Encoder, base_names
@@ -128,6 +130,20 @@ class ObserverParameters(RobotParameters):
     history: int = parameter(
         2048, "events that are remembered, for poses that come late", minimum=8, maximum=1_000_000
     )
+    mass_uncertainty: float = parameter(
+        0.05,
+        "contact: by which part the masses of the links may be wrong, before their errors are "
+        "learnt",
+        minimum=1e-6,
+        maximum=1.0,
+    )
+
+
+class _Prepared(NamedTuple):
+    """Observers of a robot; of contacts only if it has joints."""
+
+    observer: Observer
+    contact: ContactObserver | None
 
 
 class ObserverNode(RobotNode):
@@ -149,6 +165,7 @@ class ObserverNode(RobotNode):
         self._twist = self.publisher(TwistWithCovarianceStamped, "~/twist", COMMAND)
         self._locked = self.publisher(TwistStamped, "~/locked_velocity", COMMAND)
         self._momentum = self.publisher(Float64MultiArray, "~/momentum", COMMAND)
+        self._touched = self.publisher(WrenchStamped, "~/contact", COMMAND)
         self.listen(POSE_TYPES[p.pose_type], "pose", self._on_pose, SENSOR, sole=True)
         self.listen(WrenchStamped, "base_wrench", self._on_wrench, SENSOR)
         if p.imu_link:
@@ -156,15 +173,18 @@ class ObserverNode(RobotNode):
         if p.velocity_axes != "none":
             self.listen(TwistWithCovarianceStamped, "velocity", self._on_velocity, SENSOR)
 
-    def prepare(self, robot: Robot, parameters: ObserverParameters) -> Observer:
-        """An observer for the robot, compiled."""
+    def prepare(self, robot: Robot, parameters: ObserverParameters) -> _Prepared:
+        """Observers for the robot, compiled."""
         fill_pose(Odometry().pose.pose, np.eye(4))
-        return _observer(robot, parameters)
+        return _Prepared(_observer(robot, parameters), _contact_observer(robot, parameters))
 
-    def use_robot(self, robot: Robot, prepared: Observer) -> None:
+    def use_robot(self, robot: Robot, prepared: _Prepared) -> None:
         """Begin anew with another robot."""
-        self.observer = prepared
-        self._consistency = Consistency(prepared)
+        self.observer = prepared.observer
+        self._consistency = Consistency(prepared.observer)
+        self._contacts = ContactReporter(
+            prepared.contact, self._touched, self.parameters.frame_of, self.get_logger().info
+        )
         self._epoch = 0
         root = self.parameters.frame_of(robot.root_link)
         self._messages = Odometry(), TwistWithCovarianceStamped(), TwistStamped()
@@ -172,14 +192,15 @@ class ObserverNode(RobotNode):
         odom.child_frame_id = twist.header.frame_id = locked.header.frame_id = root
         self._encoder = Encoder("momentum", root, (base_names(robot.base_group),))
 
-    def retune(self, prepared: Observer, before: ObserverParameters) -> None:
+    def retune(self, prepared: _Prepared, before: ObserverParameters) -> None:
         """Begin anew with another observer."""
-        self.use_robot(prepared.robot, prepared)
+        self.use_robot(prepared.observer.robot, prepared)
 
     def end(self) -> None:
         """Forget: what comes after a pause has nothing to do with what was before."""
         if self.observer is not None:
             self.observer.reset()
+            self._contacts.reset()
 
     # -- inputs ---------------------------------------------------------------------------------
 
@@ -224,6 +245,7 @@ class ObserverNode(RobotNode):
             pose = link.pose
         F = wrench_to_group(self.robot.base_group, wrench_vector(message.wrench), pose)
         self.observer.base_wrench(self._seconds(nanoseconds(message.header.stamp)), F)
+        self._contacts.base_wrench = F
 
     def _on_imu(self, message: Imu) -> None:
         if self._ready() and isinstance(self.observer, InvariantEkf):
@@ -251,10 +273,12 @@ class ObserverNode(RobotNode):
         if sample.restarted:
             self.get_logger().warning("the clock began anew, and so does the estimate")
             observer.reset()
+            self._contacts.reset()
             self._epoch = 0
         observer.joints(self._seconds(sample.nanos), sample.q, sample.qd)
         if observer.status.state != "waiting":
             self._publish(observer, sample.nanos)
+            self._contacts.look(observer, self._seconds(sample.nanos), sample)
 
     # -- outputs --------------------------------------------------------------------------------
 
@@ -300,6 +324,7 @@ class ObserverNode(RobotNode):
             "observer": self.parameters.observer,
             "estimate": status.state,
             "nis": f"{self.observer.nis:.3g}",
+            "contact": self._contacts.summary,
         }
         for key in ("used", "rejected", "late", "future", "repeated", "malformed"):
             values[f"measurements {key}"] = str(getattr(status, key))
@@ -360,6 +385,17 @@ def _observer(robot: Robot, p: ObserverParameters) -> Observer:
             f"parameter observer: {p.observer} takes neither imu nor velocity; invariant_ekf does"
         )
     return OBSERVERS[p.observer](robot, **options)
+
+
+def _contact_observer(robot: Robot, p: ObserverParameters) -> ContactObserver | None:
+    """Observer of contacts of a robot and parameters."""
+    if robot.n == 0:
+        return None
+    return ContactObserver(
+        robot,
+        mass_uncertainty=p.mass_uncertainty,
+        joint_velocity_deviation=p.joint_velocity_deviation,
+    )
 
 
 def main(args: list[str] | None = None) -> int:

@@ -267,6 +267,7 @@ def _compensator(context: Any, robot: str) -> Node:
     parameters |= _controller(context, {**model(context, robot), **parameters})
     wiring = [
         ("locked_velocity", "observer_node/locked_velocity"),
+        ("contact", "observer_node/contact"),
         ("odom", "observer_node/odom"),
         ("target", launching.topic(context, "target")),
         ("~/commands", launching.topic(context, "commands")),
