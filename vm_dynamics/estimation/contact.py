@@ -124,9 +124,16 @@ class ContactObserver:
         self._model, self._links = ShapeModel(robot), PushedLinks(robot)
         self._gate = gates(CONFIDENCE, (robot.n,))[0]
         self._contacts = self._restarts = self._late = self._repeated = self._malformed = 0
-        for entry in self._model.entries:
-            entry.compile()
+        self._rehearse()
         self.reset()
+
+    def _rehearse(self) -> None:
+        """Call what a sample calls, so that all is compiled before the first one."""
+        n, rest = self.robot.n, np.zeros(self.robot.n)
+        x = Inputs(rest, rest, rest, self._still, self._level, self._still)
+        motion = self._model.motion(x)
+        self._model.shares(x, motion, rest)
+        self._links.fit(rest, motion.A, np.ones(n), np.eye(n))
 
     def reset(self) -> None:
         """Forget everything but the counters."""

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vm_dynamics.compiled import EntryPoint
 from vm_dynamics.dynamics import hybrid_kernels
 from vm_dynamics.dynamics.loads import NO_LOADS
 from vm_dynamics.lie.se3 import Array
@@ -76,15 +75,11 @@ class ShapeModel:
 
     def __init__(self, robot: Robot) -> None:
         """Prepare."""
+        _inverse_dynamics.compile()
         self.robot = robot
         self._heavy = bool(robot.gravity.any())
         self._still = np.zeros(robot.b), np.zeros(robot.n)
         self._bodies = [_only(robot, k) for k in range(len(robot.tree.inertias))]
-
-    @property
-    def entries(self) -> list[EntryPoint]:
-        """What is called at run time beside the robot's methods."""
-        return [_inverse_dynamics]
 
     @property
     def needs_pose(self) -> bool:
