@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vm_dynamics.lie.se3 import Array, hat3, inverse
+from vm_dynamics.lie.se3 import Array, adjoint, hat3, inverse
 from vm_dynamics.robot import Robot
 
 FORCES = np.geomspace(0.1, 1e3, 17)  # [N], the sizes s that are tried, each as likely
@@ -76,16 +76,28 @@ class PushedLinks:
         evidence = best + np.log(weights.mean(axis=1))
         order = np.argsort(-evidence)
         k = int(order[0])
-        alike = [self.names[i] for i in order if evidence[i] >= evidence[k] - ALIKE]
-        weight = weights[k] / weights[k].sum()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(size[k] > 0.0, kept[k] / size[k], 0.0)
-        unit = Vt[k].T @ (weight @ share * seen[k])
-        s2 = np.square(FORCES)
-        known = Vt[k].T * (weight @ (s2[:, None] * kept[k]))
-        spread = self._spread[k]
-        left = spread @ ((weight @ s2) * np.eye(6) - known @ Vt[k]) @ spread.T
-        return Fit(tuple(alike), spread @ unit, left)
+        alike = [int(i) for i in order if evidence[i] >= evidence[k] - ALIKE]
+        chance = np.exp(evidence[alike] - evidence[k])
+        chance /= chance.sum()
+        pushes = [self._wrench(i, weights[i], kept[i], size[i], seen[i], Vt[i]) for i in alike]
+        wrench, left = pushes[0]
+        # what the links that are alike do not agree on is not known
+        pose = inverse(robot.link_pose(q, self.names[k]))
+        for i, part, (other, _) in zip(alike[1:], chance[1:], pushes[1:], strict=True):
+            there = adjoint(inverse(pose @ robot.link_pose(q, self.names[i])))
+            off = there.T @ other - wrench
+            left = left + part * np.outer(off, off)
+        return Fit(tuple(self.names[i] for i in alike), wrench, left)
+
+    def _wrench(
+        self, link: int, weights: Array, kept: Array, size: Array, seen: Array, Vt: Array
+    ) -> tuple[Array, Array]:
+        """Wrench on a link and its covariance, all sizes of a push considered."""
+        weight, s2, spread = weights / weights.sum(), np.square(FORCES), self._spread[link]
+        share = np.divide(weight @ kept, size, out=np.zeros_like(size), where=size > 0.0)
+        known = (Vt.T * (weight @ (s2[:, None] * kept))) @ Vt
+        left = (weight @ s2) * np.eye(6) - known
+        return spread @ (Vt.T @ (share * seen)), spread @ left @ spread.T
 
 
 def _spread(robot: Robot, body: int, name: str) -> Array:
