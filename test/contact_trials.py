@@ -63,21 +63,23 @@ class Trial:
         name: ``satellite_arm7`` tumbles, ``hexa_arm2`` hovers.
         seed: of noise and moves.
         believed: what observer and controller take the robot to be; the truth if None.
-        moves: whether the arm moves.
+        position_noise: of the joints' encoders [rad]; the demo has none.
     """
 
-    def __init__(self, name, seed=0, believed=None, *, moves=True):
+    def __init__(self, name, seed=0, believed=None, *, position_noise=0.0):
         self.flies = name == "hexa_arm2"
         gravity = (0.0, 0.0, -9.81) if self.flies else (0.0, 0.0, 0.0)
         self.truth = load(name, "SE3", gravity)
         self.robot = self.truth if believed is None else believed(self.truth)
         self._random = np.random.default_rng(seed)
-        robot, g, sensing, propulsion = self.truth, np.eye(4), Sensing(), None
+        robot, g, propulsion = self.truth, np.eye(4), None
+        sensing = Sensing(joint_position_deviation=position_noise)
         V = np.zeros(6)
         if self.flies:
             self._centre, self._reach = np.array([0.9, 0.6]), 0.6
             g[2, 3] = 2.0
             sensing = Sensing(
+                joint_position_deviation=position_noise,
                 pose_rate=30.0,
                 pose_position_deviation=2e-3,
                 pose_attitude_deviation=5e-3,
@@ -97,7 +99,7 @@ class Trial:
             hold=self.flies,
             seed=seed,
         )
-        self._home, self._moves = g, moves
+        self._home = g
         self.ekf = vm.InvariantEkf(
             self.robot,
             pose_deviation=(sensing.pose_position_deviation, sensing.pose_attitude_deviation),
@@ -128,7 +130,7 @@ class Trial:
 
     def _target(self, t):
         """From shape to shape, with pauses, at two thirds of the speed limit at most."""
-        if t >= self._end + PAUSE and self._moves:
+        if t >= self._end + PAUSE:
             self._from = self._goal
             way = self._centre + self._random.uniform(-self._reach, self._reach, self.robot.n)
             self._goal = np.clip(way, self.robot.lower_limits + 0.1, self.robot.upper_limits - 0.1)
@@ -247,9 +249,9 @@ class Outcome:
     observed_error: list[float]
 
 
-def shove(name, push, seed):
+def shove(name, push, seed, **options):
     """A trial with a push, masses 5 % wrong."""
-    trial = Trial(name, seed, wrong_masses(seed))
+    trial = Trial(name, seed, wrong_masses(seed), **options)
     observer = vm.ContactObserver(trial.robot)
     found, false_alarms = np.inf, 0
     rows, times = [], list(READ_AFTER)
@@ -282,9 +284,9 @@ def _judge(trial, x, push, contact):
     )
 
 
-def free(name, seconds, seed, believed=None):
+def free(name, seconds, seed, **options):
     """Contacts found where there were none, and the largest statistic by its threshold."""
-    trial = Trial(name, seed, wrong_masses(seed) if believed is None else believed)
+    trial = Trial(name, seed, wrong_masses(seed), **options)
     observer = vm.ContactObserver(trial.robot)
     largest = 0.0
     for x in trial.run(seconds):
