@@ -239,7 +239,7 @@ class Graph:
         return answer.success or self.state(process) != before
 
 
-def joint_state(robot, q, qd=None, *, stamp=None, names=None):
+def joint_state(robot, q, qd=None, *, effort=None, stamp=None, names=None):
     """A joint state message."""
     out = JointState()
     if stamp is not None:
@@ -248,4 +248,6 @@ def joint_state(robot, q, qd=None, *, stamp=None, names=None):
     out.position = [float(x) for x in q]
     if qd is not None:
         out.velocity = [float(x) for x in qd]
+    if effort is not None:
+        out.effort = [float(x) for x in effort]
     return out

@@ -152,7 +152,7 @@ def test_the_suite_is_wired_to_itself(name, arguments):
         return
     observer, compensator = started["observer_node"], started["compensator_node"]
     dynamics = started["dynamics_node"]
-    for topic in ("locked_velocity", "odom"):
+    for topic in ("locked_velocity", "odom", "contact"):
         assert compensator.topic(topic) == observer.topic(f"~/{topic}")
     assert dynamics.topic("base_twist") == observer.topic("~/twist")
     assert len({item.topic("joint_states") for item in ours_with_robot(started)}) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import ROBOTS, text
 from compensator_bench import MU, ON, QD, SAME, Q
-from geometry_msgs.msg import PoseStamped, TwistStamped
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from lifecycle_msgs.msg import Transition
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
@@ -105,6 +105,82 @@ def test_enabling_a_node_that_is_not_active_is_refused_and_not_remembered(compen
         each=setup.feed,
     )
     assert setup.only_zeros(0.5)
+
+
+def touch(setup, publisher, force):
+    """Say that link6 is pushed, now."""
+    message = WrenchStamped()
+    message.header.stamp = setup.graph.node.get_clock().now().to_msg()
+    message.header.frame_id = "link6"
+    message.wrench.force.x = force
+    publisher.publish(message)
+
+
+def test_a_contact_holds_the_joints_where_they_are_and_refuses_targets(compensator):
+    setup = compensator({**ON, "law": 0, "on_contact": "hold"})
+    contacts = setup.graph.node.create_publisher(WrenchStamped, "contact", COMMAND)
+    setup.qd = np.zeros(7)
+    point = JointTrajectoryPoint(positions=(Q + 0.1).tolist())
+
+    def aim():
+        setup.targets.publish(point)
+        setup.feed(velocity=False)
+
+    def pushed():
+        touch(setup, contacts, 5.0)
+        aim()
+
+    setup.graph.until(lambda: setup.commands and setup.last().any(), "torque", each=aim)
+    setup.graph.until(lambda: setup.gives(np.zeros(7)), "the joints held", each=pushed)
+    setup.graph.until(
+        lambda: "count: target in contact" in setup.graph.values(setup.process),
+        "refused targets",
+        each=pushed,
+    )
+    assert setup.gives(np.zeros(7)), "where they are, not where the target is"
+
+    def let_go():
+        touch(setup, contacts, 0.0)
+        setup.feed(velocity=False)
+
+    for _ in range(50):
+        let_go()
+        setup.graph.spin(0.01)
+    assert setup.gives(np.zeros(7)), "nothing goes back to the former target by itself"
+    setup.graph.until(lambda: setup.last().any(), "torque towards a new target", each=aim)
+
+
+def test_a_contact_takes_the_torques_away_until_they_are_enabled_again(compensator):
+    setup = compensator({**ON, "law": 0, "on_contact": "zero"})
+    contacts = setup.graph.node.create_publisher(WrenchStamped, "contact", COMMAND)
+    setup.graph.until(
+        lambda: setup.commands and setup.last().any(),
+        "torque",
+        each=lambda: setup.feed(velocity=False),
+    )
+
+    def pushed():
+        touch(setup, contacts, 5.0)
+        setup.feed(velocity=False)
+
+    setup.graph.until(lambda: not setup.last().any(), "zeros", each=pushed)
+    touch(setup, contacts, 0.0)
+    assert setup.only_zeros(0.5, velocity=False), "although it is over"
+    setup.graph.until(
+        lambda: "contact at link6" in setup.graph.diagnostics[setup.process.full_name][1],
+        "the reason",
+        each=lambda: setup.feed(velocity=False),
+    )
+    fine, reason = setup.graph.set_parameter(setup.process, "on_contact", "ignore")
+    assert fine, reason
+    assert setup.enable(True).success
+    setup.graph.until(
+        lambda: setup.last().any(), "torque", each=lambda: setup.feed(velocity=False)
+    )
+    fine, reason = setup.graph.set_parameter(setup.process, "on_contact", "zero")
+    assert fine, "stricter"
+    fine, reason = setup.graph.set_parameter(setup.process, "on_contact", "ignore")
+    assert not fine and "disable the torques first" in reason
 
 
 @pytest.mark.parametrize("interruption", ["disabled", "another controller"])

@@ -23,7 +23,14 @@ from std_msgs.msg import Float64MultiArray, String
 import vm_dynamics as vm
 from vm_dynamics.estimation import InvariantEkf
 from vm_dynamics.ros.matrices import decode
-from vm_dynamics.ros.messages import fill_pose, pose_matrix, to_stamp, twist_vector
+from vm_dynamics.ros.messages import (
+    fill_pose,
+    nanoseconds,
+    pose_matrix,
+    to_stamp,
+    twist_vector,
+    wrench_vector,
+)
 from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
 from vm_dynamics.ros.observer_node import ObserverParameters, _observer
 
@@ -317,6 +324,46 @@ def test_readings_without_covariance_have_the_deviations_of_the_parameters(truth
         observer.velocity(0.0, motion.V[0, :3], noise[1])
         found.append(observer.twist)
     assert np.array_equal(*found) and found[0].any()
+
+
+def test_a_contact_is_published_in_the_link_s_frame_until_it_is_over(graph, truth):
+    setup = Bench(graph, truth)
+    robot, q, still = truth.robot, np.full(7, 0.4), np.zeros(7)
+    contacts = graph.collect(WrenchStamped, "observer_node/contact", COMMAND)
+    graph.spin(0.5)
+    setup.poses.publish(pose_message(PoseStamped, np.eye(4), setup.stamp(0), robot))
+
+    def hold(begin, end, effort):
+        """An arm that does not move whatever its motors do."""
+        for k in range(begin, end):
+            stamp = setup.stamp(k)
+            setup.joints.publish(joint_state(robot, q, still, effort=effort, stamp=stamp))
+            if k % 50 == 0:
+                setup.poses.publish(pose_message(PoseStamped, np.eye(4), stamp, robot))
+            graph.spin(0.002)
+        setup.wait(end - 1)
+
+    hold(0, 400, still)
+    assert not contacts
+    effort = np.zeros(7)
+    effort[3] = 20.0
+    hold(400, 500, effort)
+    graph.until(lambda: contacts, "a contact")
+    graph.until(
+        lambda: graph.values(setup.process)["contact"].startswith("at link"), "a report of it"
+    )
+    assert contacts[-1].header.frame_id in robot.link_names[1:]
+    assert nanoseconds(contacts[0].header.stamp) <= setup.epoch + 450 * STEP, "a tenth of a second"
+    assert abs(wrench_vector(contacts[-1].wrench)).max() > 1.0
+    hold(500, 700, still)
+    graph.until(lambda: not wrench_vector(contacts[-1].wrench).any(), "its end")
+    assert "contact at link" in setup.process.output
+    assert "no contact any more" in setup.process.output
+    # without efforts there is nothing to look for
+    setup.joints.publish(joint_state(robot, q, still, stamp=setup.stamp(700)))
+    graph.until(
+        lambda: graph.values(setup.process)["contact"] == "not looked for", "a report of that"
+    )
 
 
 def test_the_observer_can_be_changed_and_nonsense_is_refused(graph, truth):

@@ -33,7 +33,7 @@ STARTS = {
         {},
         SATELLITE,
         {**SATELLITE, "target_type": "joint_state"},
-        {**SATELLITE, "controller": "reaction"},
+        {**SATELLITE, "controller": "reaction", "on_contact": "hold"},
         FLIES,
     ],
     "ccf_node": [{}],

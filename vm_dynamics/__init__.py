@@ -33,6 +33,8 @@ from vm_dynamics.errors import (
 from vm_dynamics.estimation import (
     OBSERVERS,
     AlphaBetaObserver,
+    Contact,
+    ContactObserver,
     DifferentiatedPose,
     InvariantEkf,
     LieGroupObserver,
@@ -67,6 +69,8 @@ __all__ = [
     "AlphaBetaObserver",
     "Command",
     "ComputedTorque",
+    "Contact",
+    "ContactObserver",
     "ControlState",
     "Controller",
     "DifferentiatedPose",

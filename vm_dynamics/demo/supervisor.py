@@ -25,6 +25,7 @@ REMAPPINGS = {
         "locked_velocity": "observer_node/locked_velocity",
         "locked_velocity_with_covariance": "observer_node/locked_velocity_with_covariance",
         "estimate_state": "observer_node/estimate_state",
+        "contact": "observer_node/contact",
         "odom": "observer_node/odom",
     },
     "sim_node": {

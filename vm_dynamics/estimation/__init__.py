@@ -2,6 +2,7 @@
 """Observers of the base velocity of a robot whose base moves, behind one interface."""
 
 from vm_dynamics.estimation.alpha_beta import AlphaBetaObserver
+from vm_dynamics.estimation.contact import Contact, ContactObserver, ContactStatus
 from vm_dynamics.estimation.differentiated_pose import DifferentiatedPose
 from vm_dynamics.estimation.estimate import Status
 from vm_dynamics.estimation.invariant_ekf import InvariantEkf
@@ -19,6 +20,9 @@ OBSERVERS: dict[str, type[Observer]] = {
 __all__ = [
     "OBSERVERS",
     "AlphaBetaObserver",
+    "Contact",
+    "ContactObserver",
+    "ContactStatus",
     "DifferentiatedPose",
     "InvariantEkf",
     "LieGroupObserver",

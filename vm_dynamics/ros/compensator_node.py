@@ -40,7 +40,7 @@ from vm_dynamics.ros.controllers import Built, build
 from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
 from vm_dynamics.ros.joint_targets import JointTargets
 from vm_dynamics.ros.joints import JointSample
-from vm_dynamics.ros.messages import nanoseconds, pose_matrix, twist_vector
+from vm_dynamics.ros.messages import nanoseconds, pose_matrix, twist_vector, wrench_vector
 from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
 from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
@@ -52,6 +52,7 @@ SAMPLES = 20  # joint states, and
 SPAN = 1_000_000_000  # [ns], that it takes to know their period on a busy machine
 OTHER_PERIOD = 0.2  # of a period: what makes it another one
 BLEND = 1.0  # [s] from the torques of one controller to those of another
+CONTACT_MEMORY = 500_000_000  # [ns] for which a contact is believed that is not heard of again
 PERIODS = 2.0  # of the joint states: the least that a timeout must bridge
 # Topics of what a controller needs to hear, and of what can be aimed.
 TOPICS = {
@@ -123,6 +124,7 @@ class CompensatorNode(RobotNode):
         self._world = ""  # frame of odom
         self._step_nanos = 0
         self._newest: JointSample | None = None
+        self._touched_nanos = 0  # stamp of the last contact, zero when it is over
         self._cadence.forget()
         self._trust.forget()
 
@@ -158,6 +160,8 @@ class CompensatorNode(RobotNode):
             if controller is not None:
                 wanted |= {TOPICS[name] for name in controller.needs | controller.targets}
                 wanted |= TRUST_TOPICS if controller.needs & BASE_INPUTS else set()
+        if self.parameters.on_contact != "ignore":
+            wanted.add("contact")
         point = self.parameters.target_type == "trajectory_point"
         sources: dict[str, tuple[type, Any, Any, bool]] = {
             "target": (
@@ -177,6 +181,7 @@ class CompensatorNode(RobotNode):
             "odom": (Odometry, self._on_odom, SENSOR, True),
             "base_target": (PoseStamped, partial(self._on_aim, "base_pose"), COMMAND, False),
             "tool_target": (PoseStamped, partial(self._on_aim, "tool_pose"), COMMAND, False),
+            "contact": (WrenchStamped, self._on_contact, SENSOR, False),
         }
         for topic in set(self._heard) - wanted:
             self.ignore(self._heard.pop(topic))
@@ -334,7 +339,7 @@ class CompensatorNode(RobotNode):
         return response
 
     def _on_target(self, message: Any) -> None:
-        if self._targets is None:
+        if self._targets is None or self._refuses_targets():
             return
         self._note_losses()
         clipped = self._targets.read(message, clip=self.parameters.target_limits == "clip")
@@ -342,6 +347,8 @@ class CompensatorNode(RobotNode):
             self.health.trouble("clipped target", clipped)
 
     def _on_aim(self, target: str, message: PoseStamped) -> None:
+        if self._refuses_targets():
+            return
         self._note_losses()
         aim = pose_matrix(message.pose.position, message.pose.orientation)
         if not _same_frame(message.header.frame_id, self._world):
@@ -351,6 +358,35 @@ class CompensatorNode(RobotNode):
         if self.controller is not None and target in self.controller.targets:
             self.controller.set_target(**{TARGET_KEYWORDS[target][0]: aim})
             self._aims[target] = _Aim(aim, message.header.frame_id)
+
+    def _on_contact(self, message: WrenchStamped) -> None:
+        wrench = wrench_vector(message.wrench)
+        if not np.isfinite(wrench).all():
+            raise NonFiniteError(f"contact: NaN or infinity: {wrench}")
+        goes_on = self._is_touched
+        self._touched_nanos = nanoseconds(message.header.stamp) if wrench.any() else 0
+        if goes_on or not self._is_touched:
+            return
+        place = f"contact at {message.header.frame_id}"
+        if self.parameters.on_contact == "zero":
+            self.gate.disable(f"{place}, until ~/enable")
+        elif self._newest is not None and self._targets is not None:
+            self.health.trouble("contact", f"{place}: the joints hold where they are")
+            self._forget_targets()
+            self._targets.hold(self._newest.q)
+
+    @property
+    def _is_touched(self) -> bool:
+        """Whether something pushes the robot, as far as is known now."""
+        if self._newest is None or not self._touched_nanos:
+            return False
+        return self._newest.nanos - self._touched_nanos <= CONTACT_MEMORY
+
+    def _refuses_targets(self) -> bool:
+        refuses = self.parameters.on_contact == "hold" and self._is_touched
+        if refuses:
+            self.health.trouble("target in contact", "target refused: something pushes the robot")
+        return refuses
 
     def _refuse_frame(self, frame: str) -> None:
         self.health.trouble(

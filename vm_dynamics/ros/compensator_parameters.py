@@ -18,6 +18,8 @@ from vm_dynamics.ros.parameters import RobotParameters, numbers_by_name, paramet
 from vm_dynamics.ros.torques import RESUME
 from vm_dynamics.ros.watchdog import timeout_parameter
 
+ON_CONTACT = ("zero", "hold", "ignore")  # from the strictest on
+
 
 @dataclass(frozen=True)
 class CompensatorParameters(RobotParameters):
@@ -109,6 +111,13 @@ class CompensatorParameters(RobotParameters):
         unit="m/s, rad/s",
         minimum=0.0,
     )
+    on_contact: str = parameter(
+        "ignore",
+        "what to do when the topic contact says that something pushes the robot: nothing, hold "
+        "the joints where they are and refuse targets until it is over, or zero torques until "
+        "~/enable",
+        choices=ON_CONTACT,
+    )
     effort_scale: float = parameter(
         1.0, "share of the URDF's effort limits that is used", minimum=0.0, maximum=1.0
     )
@@ -182,6 +191,7 @@ def check_not_wider(now: CompensatorParameters, then: CompensatorParameters) -> 
         "second_publisher": (now.second_publisher, then.second_publisher) == ("stop", "warn"),
         "on_inconsistent": (now.on_inconsistent, then.on_inconsistent) == ("fade", "ignore"),
         "max_deviation": then.max_deviation > now.max_deviation,
+        "on_contact": ON_CONTACT.index(then.on_contact) > ON_CONTACT.index(now.on_contact),
         "acceleration_limit": _wider(now.acceleration_limit, then.acceleration_limit),
     }
     for name, is_wider in wider.items():

@@ -26,12 +26,14 @@ class JointSample(NamedTuple):
         q: positions, shape (n,) [rad or m].
         qd: velocities, shape (n,).
         restarted: whether the clock began anew before it.
+        effort: of the motors, shape (n,) [N m or N]; None if not all are there and finite.
     """
 
     nanos: int
     q: Array
     qd: Array
     restarted: bool
+    effort: Array | None = None
 
 
 class JointInputError(VmDynamicsError):
@@ -88,7 +90,7 @@ class JointReader:
         # a sum of squares is NaN or infinite if any term is
         if not math.isfinite(q @ q + qd @ qd):
             raise JointInputError("not finite", f"joint state: NaN or infinity: q {q}, qd {qd}")
-        self._last = JointSample(nanos, q, qd, restarted)
+        self._last = JointSample(nanos, q, qd, restarted, self._efforts(message))
         return self._last
 
     def _learn(self, given: list[str]) -> None:
@@ -111,6 +113,12 @@ class JointReader:
     def _pick(self, values: object) -> Array:
         numbers: Array = np.array(values, dtype=float)
         return numbers if self._in_order else numbers[self._order]
+
+    def _efforts(self, message: JointState) -> Array | None:
+        if len(message.effort) != len(message.name):
+            return None
+        effort = self._pick(message.effort)
+        return effort if math.isfinite(effort @ effort) else None
 
     def _stamp(self, nanos: int) -> tuple[int, bool]:
         last = self._last

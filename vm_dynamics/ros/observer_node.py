@@ -3,7 +3,8 @@
 
 The estimate is propagated with every joint state and published with its stamp: odometry with
 covariance, the twist in the root link's frame, locked velocity and momentum. A pose that is older
-than the newest joint state goes to its place in the history.
+than the newest joint state goes to its place in the history. Where joint states have efforts and
+somebody listens, contacts are looked for too.
 """
 
 from __future__ import annotations
@@ -26,10 +27,17 @@ from sensor_msgs.msg import Imu
 from std_msgs.msg import Float64MultiArray, String
 
 from vm_dynamics.errors import ParameterError
-from vm_dynamics.estimation import OBSERVERS, InvariantEkf, Observer, PoseDelay
+from vm_dynamics.estimation import (
+    OBSERVERS,
+    ContactObserver,
+    InvariantEkf,
+    Observer,
+    PoseDelay,
+)
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.consistency import Consistency
+from vm_dynamics.ros.contacts import ContactReporter
 from vm_dynamics.ros.diagnostics import OK, WARN
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.matrices import Encoder, base_names
@@ -146,12 +154,20 @@ class ObserverParameters(RobotParameters):
     history: int = parameter(
         2048, "events that are remembered, for poses that come late", minimum=8, maximum=1_000_000
     )
+    mass_uncertainty: float = parameter(
+        0.05,
+        "contact: by which part the masses of the links may be wrong, before their errors are "
+        "learnt",
+        minimum=1e-6,
+        maximum=1.0,
+    )
 
 
 class _Prepared(NamedTuple):
-    """Observers of a robot."""
+    """Observers of a robot; of contacts only if it has joints."""
 
     observer: Observer
+    contact: ContactObserver | None
     delay: PoseDelay | None
 
 
@@ -182,6 +198,7 @@ class ObserverNode(RobotNode):
         )
         self._estimate_state = self.publisher(String, "~/estimate_state", LATCHED)
         self._momentum = self.publisher(Float64MultiArray, "~/momentum", COMMAND)
+        self._touched = self.publisher(WrenchStamped, "~/contact", COMMAND)
         self.listen(POSE_TYPES[p.pose_type], "pose", self._on_pose, SENSOR, sole=True)
         self.listen(WrenchStamped, "base_wrench", self._on_wrench, SENSOR)
         if p.imu_link:
@@ -195,13 +212,17 @@ class ObserverNode(RobotNode):
         delay = None
         if parameters.pose_find_delay:
             delay = PoseDelay(robot, **_filter_options(parameters))
-        return _Prepared(_observer(robot, parameters), delay)
+        contact = _contact_observer(robot, parameters)
+        return _Prepared(_observer(robot, parameters), contact, delay)
 
     def use_robot(self, robot: Robot, prepared: _Prepared) -> None:
         """Begin anew with another robot."""
-        self.observer, self._delay = prepared
+        self.observer, self._delay = prepared.observer, prepared.delay
         self._found_delay = 0.0
         self._consistency = Consistency(prepared.observer)
+        self._contacts = ContactReporter(
+            prepared.contact, self._touched, self.parameters.frame_of, self.get_logger().info
+        )
         self._epoch = 0
         self._root = root = self.parameters.frame_of(robot.root_link)
         self._messages = Odometry(), TwistWithCovarianceStamped(), TwistStamped()
@@ -217,6 +238,7 @@ class ObserverNode(RobotNode):
         """Forget: what comes after a pause has nothing to do with what was before."""
         if self.observer is not None:
             self.observer.reset()
+            self._contacts.reset()
         if self._delay is not None:
             self._delay.reset()
 
@@ -277,6 +299,7 @@ class ObserverNode(RobotNode):
         F = wrench_to_group(self.robot.base_group, wrench_vector(message.wrench), pose)
         stamp = self._seconds(nanoseconds(message.header.stamp))
         self.observer.base_wrench(stamp, F)
+        self._contacts.base_wrench = F
         if self._delay is not None:
             self._delay.base_wrench(stamp, F)
 
@@ -308,6 +331,7 @@ class ObserverNode(RobotNode):
             observer.reset()
             if self._delay is not None:
                 self._delay.reset()
+            self._contacts.reset()
             self._epoch = 0
         stamp = self._seconds(sample.nanos)
         observer.joints(stamp, sample.q, sample.qd)
@@ -316,6 +340,7 @@ class ObserverNode(RobotNode):
         state = observer.status.state
         if state != "waiting":
             self._publish(observer, sample.nanos)
+            self._contacts.look(observer, stamp, sample)
         self._publish_trust(observer, state, sample.nanos)
 
     # -- outputs --------------------------------------------------------------------------------
@@ -382,6 +407,7 @@ class ObserverNode(RobotNode):
             "observer": self.parameters.observer,
             "estimate": status.state,
             "nis": f"{self.observer.nis:.3g}",
+            "contact": self._contacts.summary,
         }
         for key in ("used", "rejected", "late", "future", "repeated", "malformed"):
             values[f"measurements {key}"] = str(getattr(status, key))
@@ -463,6 +489,17 @@ def _observer(robot: Robot, p: ObserverParameters) -> Observer:
             f"parameter observer: {p.observer} takes neither imu nor velocity; invariant_ekf does"
         )
     return OBSERVERS[p.observer](robot, **options)
+
+
+def _contact_observer(robot: Robot, p: ObserverParameters) -> ContactObserver | None:
+    """Observer of contacts of a robot and parameters."""
+    if robot.n == 0:
+        return None
+    return ContactObserver(
+        robot,
+        mass_uncertainty=p.mass_uncertainty,
+        joint_velocity_deviation=p.joint_velocity_deviation,
+    )
 
 
 def main(args: list[str] | None = None) -> int:

@@ -108,6 +108,12 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
             "waiting, tracking, inconsistent or coasting, when it changes",
         ),
         _out("~/momentum", _ARRAY, "M_b mu in {1}, (b,)"),
+        _out(
+            "~/contact",
+            "geometry_msgs/WrenchStamped",
+            "what pushes the robot, in the link's frame, if joint states have efforts; zero when "
+            "it is over",
+        ),
     ),
     "compensator_node": (
         *_ROBOT,
@@ -138,6 +144,7 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
             "geometry_msgs/PoseStamped",
             "reaction, or with tool_pose: where the tool shall be, in the frame of odom",
         ),
+        _in("contact", "geometry_msgs/WrenchStamped", "the observer's, with `on_contact`"),
         _out("~/commands", _ARRAY, "joint efforts in the order of `joints`"),
         _out("~/torques", "sensor_msgs/JointState", "the same by name"),
         _out("~/thrusts", _ARRAY, "of the rotors [N], where the controller drives some"),

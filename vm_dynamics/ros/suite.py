@@ -269,6 +269,7 @@ def _compensator(context: Any, robot: str) -> Node:
         ("locked_velocity", "observer_node/locked_velocity"),
         ("locked_velocity_with_covariance", "observer_node/locked_velocity_with_covariance"),
         ("estimate_state", "observer_node/estimate_state"),
+        ("contact", "observer_node/contact"),
         ("odom", "observer_node/odom"),
         ("target", launching.topic(context, "target")),
         ("~/commands", launching.topic(context, "commands")),
