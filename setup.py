@@ -12,6 +12,7 @@ NODES = (
     "observer_node",
     "compensator_node",
     "ccf_node",
+    "identifier_node",
     "sim_node",
     "joint_force_node",
     "odom_tf_node",

@@ -43,6 +43,7 @@ WIDEST = 8
 # A measurement beyond the gate, but not that far beyond it, and the second in a row, speaks
 # against the model rather than against the sensor.
 SUSPECT_GATES = 10.0
+TAKEN_OVER = 4.0  # more covariance of a velocity that another model has estimated
 SUSPECT_MISSES = 2  # measurements rejected in a row that speak against the estimate
 WIDEST_STEP = 1e6
 
@@ -144,6 +145,16 @@ class InvariantEkf(Observer):
     def _entries(self) -> list[EntryPoint]:
         out = [*super()._entries(), *self._motion.entries, *Covariance.entries]
         return out if self.gyro_link is None else [*out, link_jacobian]
+
+    def take_over(self, former: Observer) -> bool:
+        """Go on from an observer of the same robot with other inertias; see Observer."""
+        covariance = former.locked_velocity_covariance
+        if covariance is None:
+            return super().take_over(former)
+        start, self._start = self._start, TAKEN_OVER * covariance
+        is_done = super().take_over(former)
+        self._start = start
+        return is_done
 
     def _wrench_noise(self, name: str, deviation: Any) -> Array:
         """Covariance of a wrench in coordinates of the group, shape (b, b)."""

@@ -160,6 +160,30 @@ class Observer(ABC):
         """Forget everything but the counters, and wait for a pose to begin with."""
         self._history.clear()
 
+    def take_over(self, former: Observer) -> bool:
+        """Go on from an observer of the same robot with other inertias, as with a payload.
+
+        Pose and twist of the base are the former's, and so is how certain they are.
+
+        Args:
+            former: of a robot with the same joints on the same base group.
+
+        Returns:
+            Whether it had an estimate; if not, this one waits for a pose.
+        """
+        newest = former._newest()
+        if newest is None:
+            return False
+        q, qd, stamp = newest[1].q.copy(), newest[1].qd.copy(), former.status.stamp
+        covariance, b = former.covariance, self.robot.b
+        self.reset()
+        start = self._mu_0
+        self._mu_0 = former.twist + self.robot.connection(q) @ qd
+        self.joints(stamp, q, qd)
+        self.pose(stamp, former.base_pose, None if covariance is None else covariance[:b, :b])
+        self._mu_0 = start
+        return True
+
     def _add(self, stamp: Any, kind: Kind, data: Any) -> None:
         """Hand an event to the history, or count it as malformed if there are no data."""
         t = stamp if type(stamp) is float else seconds(stamp)

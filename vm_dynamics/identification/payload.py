@@ -91,23 +91,24 @@ class PayloadIdentifier(Identifier):
         )
 
     @property
-    def _numbers(self) -> Array:
+    def numbers(self) -> Array:
+        """All ten, in the order of ``NAMES``: mass, centre of mass, inertia; shape (10,)."""
         return body.ten_numbers(body.pseudo_inertia(self.estimate[0]))
 
     @property
     def mass(self) -> float:
         """[kg]."""
-        return float(self._numbers[0])
+        return float(self.numbers[0])
 
     @property
     def com(self) -> Array:
         """Centre of mass in the link's frame, shape (3,) [m]."""
-        return self._numbers[1:4]
+        return self.numbers[1:4]
 
     @property
     def inertia(self) -> Array:
         """About the centre of mass, in the link's axes, shape (3, 3) [kg m^2]."""
-        return Inertia(moments=tuple(self._numbers[4:].tolist())).tensor
+        return Inertia(moments=tuple(self.numbers[4:].tolist())).tensor
 
     @property
     def covariance(self) -> Array:

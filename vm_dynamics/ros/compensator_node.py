@@ -218,6 +218,10 @@ class CompensatorNode(RobotNode):
                     "followed at once"
                 )
 
+    def use_payload(self, robot: Robot, prepared: _Prepared, before: Any) -> None:
+        """Go on with another payload: torques pass over to those of the new model."""
+        self.retune(prepared, before)
+
     def retune(self, prepared: _Prepared, before: CompensatorParameters) -> None:
         """Other gains: the same target goes on. Another controller: it holds where it is."""
         former, targets, p = self.controller, self._targets, self.parameters

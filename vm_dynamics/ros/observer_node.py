@@ -15,9 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from geometry_msgs.msg import (
-    PoseStamped,
-    PoseWithCovarianceStamped,
-    TransformStamped,
     TwistStamped,
     TwistWithCovarianceStamped,
     WrenchStamped,
@@ -36,73 +33,41 @@ from vm_dynamics.estimation import (
 )
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
+from vm_dynamics.ros.base_inputs import POSE_TYPES, BaseParameters, read_pose, read_wrench
 from vm_dynamics.ros.consistency import Consistency
 from vm_dynamics.ros.contacts import ContactReporter
 from vm_dynamics.ros.diagnostics import OK, WARN
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.matrices import Encoder, base_names
 from vm_dynamics.ros.messages import (
-    body_covariance,
     fill_pose,
     fill_twist,
     nanoseconds,
-    pose_matrix,
     to_stamp,
     twist_of_group,
     world_covariance,
-    wrench_to_group,
-    wrench_vector,
 )
 from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
-from vm_dynamics.ros.parameters import RobotParameters, parameter
+from vm_dynamics.ros.parameters import parameter
 from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
 
-POSE_TYPES = {
-    "pose": PoseStamped,
-    "pose_with_covariance": PoseWithCovarianceStamped,
-    "odometry": Odometry,
-    "transform": TransformStamped,
-}
 KNOWN_DELAY = 0.005  # [s], deviation with which a delay is taken off the stamps
 COVARIANCE_PERIOD = 100_000_000  # [ns] between covariances of the locked velocity
 
 
 @dataclass(frozen=True)
-class ObserverParameters(RobotParameters):
+class ObserverParameters(BaseParameters):
     """Parameters of the observer node."""
 
     GROUPS: ClassVar[tuple[str, ...]] = ("payload", "pose", "imu")
 
     observer: str = parameter("invariant_ekf", "which observer", choices=tuple(OBSERVERS))
-    pose_type: str = parameter(
-        "pose", "message type of the topic pose", choices=tuple(POSE_TYPES), read_only=True
-    )
-    pose_position_deviation: float = parameter(
-        5e-3, "noise of a position that comes without covariance", unit="m", minimum=1e-9
-    )
-    pose_attitude_deviation: float = parameter(
-        5e-3, "noise of an attitude that comes without covariance", unit="rad", minimum=1e-9
-    )
-    pose_use_covariance: bool = parameter(
-        True, "whether the covariance of pose messages is believed"
-    )
     pose_timeout: float = parameter(
         1.0, "age of the last pose from which the estimate is coasting", unit="s", minimum=1e-3
     )
-    pose_delay: float = parameter(
-        0.0,
-        "how late the stamps of poses are against those of the joints",
-        unit="s",
-        minimum=-1.0,
-        maximum=1.0,
-    )
     pose_find_delay: bool = parameter(
         False, "whether to find a delay beyond pose.delay, up to half a second, and take it off"
-    )
-    world_frame: str = parameter(
-        "",
-        "frame that poses must be in, unless they name none, and of the odometry; if empty, any",
     )
     joint_velocity_deviation: float = parameter(
         5e-3, "noise of joint velocities", unit="rad/s or m/s", minimum=1e-9
@@ -230,6 +195,13 @@ class ObserverNode(RobotNode):
         odom.child_frame_id = twist.header.frame_id = locked.header.frame_id = root
         self._encoder = Encoder("momentum", root, (base_names(robot.base_group),))
 
+    def use_payload(self, robot: Robot, prepared: _Prepared, before: Any) -> None:
+        """Go on with another payload, pose and twist as they are."""
+        former, epoch, delay = self.observer, self._epoch, self._found_delay
+        self.use_robot(robot, prepared)
+        if former is not None and prepared.observer.take_over(former):
+            self._epoch, self._found_delay = epoch, delay
+
     def retune(self, prepared: _Prepared, before: ObserverParameters) -> None:
         """Begin anew with another observer."""
         self.use_robot(prepared.observer.robot, prepared)
@@ -256,23 +228,13 @@ class ObserverNode(RobotNode):
     def _on_pose(self, message: Any) -> None:
         if not self._ready() or self.robot is None or self.observer is None:
             return
-        frame, child, position, orientation, covariance = _parts(message)
-        p, root = self.parameters, self.parameters.frame_of(self.robot.root_link)
-        if p.world_frame and frame not in ("", p.world_frame):
-            raise ParameterError(f"pose: is in frame {frame!r}, expected {p.world_frame!r}")
-        if child not in ("", root):
-            raise ParameterError(f"pose: is of frame {child!r}, expected {root!r}")
-        g = pose_matrix(position, orientation)
-        group = self.robot.base_group
-        noise = None
-        if covariance is not None and p.pose_use_covariance:
-            noise = body_covariance(covariance, g, group)
-        self._world = frame
-        stamp = self._seconds(nanoseconds(message.header.stamp)) - p.pose_delay
+        pose = read_pose(message, self.robot, self.parameters)
+        self._world = pose.frame
+        stamp = self._seconds(nanoseconds(message.header.stamp)) - self.parameters.pose_delay
         if self._delay is not None:
-            self._delay.pose(stamp, g, noise)
+            self._delay.pose(stamp, pose.g, pose.covariance)
             self._note_delay(self._delay)
-        self.observer.pose(stamp - self._found_delay, g, noise)
+        self.observer.pose(stamp - self._found_delay, pose.g, pose.covariance)
         self._consistency.heard_pose()
 
     def _note_delay(self, delay: PoseDelay) -> None:
@@ -287,16 +249,7 @@ class ObserverNode(RobotNode):
     def _on_wrench(self, message: WrenchStamped) -> None:
         if not self._ready() or self.robot is None or self.observer is None:
             return
-        frame = message.header.frame_id
-        root, pose = self.parameters.frame_of(self.robot.root_link), None
-        if frame not in ("", root):
-            link = self.robot.link_frame(self.parameters.link_of(frame))
-            if link.body != 0:
-                raise ParameterError(
-                    f"base_wrench: is in frame {frame!r}, which moves against {root!r}"
-                )
-            pose = link.pose
-        F = wrench_to_group(self.robot.base_group, wrench_vector(message.wrench), pose)
+        F = read_wrench(message, self.robot, self.parameters)
         stamp = self._seconds(nanoseconds(message.header.stamp))
         self.observer.base_wrench(stamp, F)
         self._contacts.base_wrench = F
@@ -434,19 +387,6 @@ class ObserverNode(RobotNode):
         return WARN, why, values
 
 
-def _parts(message: Any) -> tuple[str, str, Any, Any, Any]:
-    """Frame, child frame, position, orientation and covariance (or None) of a pose message."""
-    frame = message.header.frame_id
-    if isinstance(message, PoseStamped):
-        return frame, "", message.pose.position, message.pose.orientation, None
-    if isinstance(message, TransformStamped):
-        transform = message.transform
-        return frame, message.child_frame_id, transform.translation, transform.rotation, None
-    child = message.child_frame_id if isinstance(message, Odometry) else ""
-    pose = message.pose.pose
-    return frame, child, pose.position, pose.orientation, message.pose.covariance
-
-
 def _covariances(observer: Observer) -> tuple[Array | None, Array | None]:
     """Covariances of pose and twist in {1}, (b, b) each, where the observer has them."""
     both = observer.covariance
@@ -459,7 +399,7 @@ def _covariances(observer: Observer) -> tuple[Array | None, Array | None]:
 def _filter_options(p: ObserverParameters) -> dict[str, Any]:
     """Options that every filter of these parameters has."""
     return {
-        "pose_deviation": (p.pose_position_deviation, p.pose_attitude_deviation),
+        "pose_deviation": p.pose_deviation,
         "joint_velocity_deviation": p.joint_velocity_deviation,
         "disturbance": p.disturbance,
     }
@@ -470,7 +410,7 @@ def _observer(robot: Robot, p: ObserverParameters) -> Observer:
     options: dict[str, Any] = {
         "history": p.history,
         "pose_timeout": p.pose_timeout,
-        "pose_deviation": (p.pose_position_deviation, p.pose_attitude_deviation),
+        "pose_deviation": p.pose_deviation,
     }
     if p.observer == "invariant_ekf":
         options |= {

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from vm_dynamics.ros.ccf_node import CcfParameters
 from vm_dynamics.ros.compensator_parameters import CompensatorParameters
 from vm_dynamics.ros.dynamics_node import MATRICES, DynamicsParameters
+from vm_dynamics.ros.identifier_node import IdentifierParameters
 from vm_dynamics.ros.joint_force_node import JointForceParameters
 from vm_dynamics.ros.observer_node import ObserverParameters
 from vm_dynamics.ros.parameters import NodeParameters, RobotParameters
@@ -23,6 +24,7 @@ NODES: dict[str, type[NodeParameters]] = {
     "observer_node": ObserverParameters,
     "compensator_node": CompensatorParameters,
     "ccf_node": CcfParameters,
+    "identifier_node": IdentifierParameters,
     "sim_node": SimParameters,
     "joint_force_node": JointForceParameters,
     "odom_tf_node": NodeParameters,
@@ -59,6 +61,13 @@ _ROBOT = (
     ),
     _in("joint_states", "sensor_msgs/JointState", "matched by name"),
 )
+_POSE = _in(
+    "pose",
+    "geometry_msgs/PoseStamped geometry_msgs/PoseWithCovarianceStamped nav_msgs/Odometry "
+    "geometry_msgs/TransformStamped",
+    "of the root link in the world, by `pose.type`",
+)
+_WRENCH = _in("base_wrench", "geometry_msgs/WrenchStamped", "known wrench on the base, if any")
 _ARRAY = "std_msgs/Float64MultiArray"
 _MATRICES = {
     "mass_matrix": "M, (b+n, b+n), base first",
@@ -81,13 +90,8 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
     ),
     "observer_node": (
         *_ROBOT,
-        _in(
-            "pose",
-            "geometry_msgs/PoseStamped geometry_msgs/PoseWithCovarianceStamped nav_msgs/Odometry "
-            "geometry_msgs/TransformStamped",
-            "of the root link in the world, by `pose.type`",
-        ),
-        _in("base_wrench", "geometry_msgs/WrenchStamped", "known wrench on the base, if any"),
+        _POSE,
+        _WRENCH,
         _in("imu", "sensor_msgs/Imu", "angular velocity, with `imu.link`"),
         _in(
             "velocity",
@@ -165,6 +169,19 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
         _out("~/map", "sensor_msgs/PointCloud2", "x, y, z, intensity and all components; latched"),
         _out("~/gait", "visualization_msgs/Marker", "a loop, drawn on the map"),
         _out("~/displacement", "geometry_msgs/PoseStamped", "of the base after that loop"),
+    ),
+    "identifier_node": (
+        *_ROBOT,
+        _POSE,
+        _WRENCH,
+        _out(
+            "~/payload",
+            _ARRAY,
+            "mass [kg], centre of mass [m], inertia [kg m^2] by name, in the link's frame, (10,)",
+        ),
+        _out("~/covariance", _ARRAY, "of these, (10, 10)"),
+        Topic("service", "~/apply", ("std_srvs/Trigger",), "hand the payload to the other nodes"),
+        Topic("service", "~/reset", ("std_srvs/Trigger",), "begin to learn anew"),
     ),
     "sim_node": (
         _in("commands", _ARRAY, "joint efforts in the robot's order"),

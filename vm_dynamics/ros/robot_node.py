@@ -64,6 +64,10 @@ class RobotNode(VmNode):
     def use_robot(self, robot: Robot, prepared: Any) -> None:
         """Another robot, and what was prepared for it; called with the lock."""
 
+    def use_payload(self, robot: Robot, prepared: Any, before: Any) -> None:
+        """The same robot with another payload; called with the lock, ``before`` as in retune."""
+        self.use_robot(robot, prepared)
+
     def retune(self, prepared: Any, before: Any) -> None:
         """Parameters have changed from ``before``, the robot has not; called with the lock."""
 
@@ -164,10 +168,16 @@ class RobotNode(VmNode):
     def use_parameters(self, before: Any) -> None:
         """Take over what was prepared."""
         robot, prepared, self.prepared = self._next_robot, self.prepared, None
-        if robot is not None and robot is not self.robot:
-            self._adopt(robot, self.parameters.robot_description or self._description, prepared)
-        elif robot is not None:
+        if robot is None:
+            return
+        if robot is self.robot:
             self.retune(prepared, before)
+        elif self.robot is not None and _only_payload(before, self.parameters):
+            self.robot = robot
+            self.use_payload(robot, prepared, before)
+            self.get_logger().info(f"payload {self.parameters.payload_mass:g} kg, robot {robot!r}")
+        else:
+            self._adopt(robot, self.parameters.robot_description or self._description, prepared)
 
     def condition(self) -> tuple[bytes, str, dict[str, str]]:
         """What an active node reports: the robot too, or that there is none."""
@@ -175,3 +185,9 @@ class RobotNode(VmNode):
             return WARN, "waiting for robot_description", {}
         level, message, values = super().condition()
         return level, message, {"robot": repr(self.robot), **values}
+
+
+def _only_payload(before: Any, now: Any) -> bool:
+    """Whether parameters differ in the payload and in nothing else."""
+    changed = [x.name for x in fields(now) if getattr(now, x.name) != getattr(before, x.name)]
+    return all(name.startswith("payload_") for name in changed)

@@ -102,6 +102,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     ("observer", "true", "whether to start observer_node"),
     ("compensator", "true", "whether to start compensator_node"),
     ("ccf", "true", "whether to start ccf_node"),
+    ("identifier", "false", "whether to start identifier_node, which learns a payload"),
     ("rviz", "false", "whether to start RViz"),
     (
         "tf",
@@ -170,11 +171,13 @@ def nodes(context: Any, robot: str, *, published: str = "") -> list[Node]:
         wiring = [("base_twist", "observer_node/twist")]
         out.append(_robot_node(context, robot, "dynamics_node", {}, wiring))
     if launching.switch(context, "observer"):
-        out.append(_observer(context, robot))
+        out.append(_hearing_base(context, robot, "observer_node"))
     if launching.switch(context, "compensator"):
         out.append(_compensator(context, robot))
     if launching.switch(context, "ccf"):
         out.append(_robot_node(context, robot, "ccf_node", {}, []))
+    if launching.switch(context, "identifier"):
+        out.append(_hearing_base(context, robot, "identifier_node"))
     if launching.switch(context, "rviz"):
         out.append(_rviz(context))
     if launching.switch(context, "tf"):
@@ -245,13 +248,14 @@ def _robot_node(
     return node(context, name, values, [*topics, *wiring], robot)
 
 
-def _observer(context: Any, robot: str) -> Node:
+def _hearing_base(context: Any, robot: str, name: str) -> Node:
+    """A node that hears poses of the base and known wrenches on it."""
     parameters = {}
     for argument, name in (("pose_type", "pose.type"), ("world_frame", "world_frame")):
         if launching.given(context, argument):
             parameters[name] = launching.given(context, argument)
-    wiring = [(name, launching.topic(context, name)) for name in ("pose", "base_wrench")]
-    return _robot_node(context, robot, "observer_node", parameters, wiring)
+    wiring = [(topic, launching.topic(context, topic)) for topic in ("pose", "base_wrench")]
+    return _robot_node(context, robot, name, parameters, wiring)
 
 
 def _compensator(context: Any, robot: str) -> Node:
