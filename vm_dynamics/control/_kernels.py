@@ -64,6 +64,9 @@ BRAKED = 1.0  # but the joint is slow, so that an unknown load may hold it
 LACKING = 2.0
 
 BRAKING_RATIO = 4.0  # the least for which a joint does not pass its limit
+# Errors of a target that moves faster count less for the integral action: they are not steady, and
+# what they add up to would be wrong at its end [rad/s or m/s].
+STEADY_SPEED = 0.02
 BRAKED_SPEED = 0.5  # of the velocity limit: a joint that is faster is not held by a load
 # Nearly all are solved in two or three; one at a time, few problems of ten unknowns need fifty.
 BLOCK_PIVOTS = 10
@@ -525,7 +528,7 @@ def compensate(model, q, qd, mu, settings, carried, law, moves, time, dt, out):
             settings[MOST_INTEGRAL, i],
             position_error(settings, q, i),
             hit[i] if abs(hit[i]) == LACKING else 0.0,
-            dt,
+            dt / (1.0 + (settings[SPEED, i] / STEADY_SPEED) ** 2),
             settings[INTEGRATED, i],
         )
 

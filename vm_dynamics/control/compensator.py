@@ -357,6 +357,7 @@ class MomentumCompensator(Controller):
         tau, cut = self.limits.efforts(wanted)
         lacking = np.where(abs(braked) == _kernels.LACKING, braked, 0.0)
         error = np.clip(q_d, *self.limits.table[:2]) - q
+        error /= 1.0 + (qd_d / _kernels.STEADY_SPEED) ** 2
         self._integral.update(error, period, np.where(cut, wanted, lacking))
         return Compensation(tau, cut | (braked != 0.0), hat)
 

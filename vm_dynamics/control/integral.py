@@ -39,11 +39,7 @@ class Integral:
         if not (self.limits >= 0.0).all():
             raise ParameterError(f"integral_limit: got {limit!r}, expected no negative number")
         self.output = np.zeros(len(gains))
-
-    @property
-    def acts(self) -> bool:
-        """Whether any gain is not zero."""
-        return bool(self.gains.any())
+        self._acts = bool(gains.any())
 
     def reset(self) -> None:
         """Set the output to zero."""
@@ -60,9 +56,13 @@ class Integral:
         Returns:
             The time that counts, at most ``LONGEST_STEP``: a pause does not wind up.
         """
-        if dt is None and self.acts:
-            raise ParameterError("dt: got None, expected the time since the last step [s]")
-        return 0.0 if dt is None else min(not_negative("dt", dt, "s"), LONGEST_STEP)
+        if dt is None:
+            if self._acts:
+                raise ParameterError("dt: got None, expected the time since the last step [s]")
+            return 0.0
+        if not (isinstance(dt, (int, float)) and 0.0 <= dt <= LONGEST_STEP):
+            dt = min(not_negative("dt", dt, "s"), LONGEST_STEP)
+        return float(dt)
 
     def update(self, error: Array, dt: float, lacking: Array) -> None:
         """Integrate over one step, except where it would ask actuators for more of what they lack.
