@@ -269,6 +269,20 @@ def test_nan_is_counted_and_ignored(which):
     assert np.array_equal(before, observer.residual)
 
 
+def test_after_a_sample_beyond_all_reason_it_goes_on():
+    robot = load("satellite_arm7")
+    observer = vm.ContactObserver(robot)
+    _, t = rest(robot, observer, 0.5)
+    arguments = good(robot)
+    arguments[1] = np.full(7, 1e12)
+    observer.step(t + PERIOD, *arguments)
+    rest(robot, observer, 3.0, t + PERIOD)
+    assert np.isfinite(observer.residual).all() and np.isfinite(observer.statistic)
+    assert observer.contact is None
+    # three deviations at most
+    assert all(abs(error) <= 0.15 + 1e-12 for error in observer.mass_errors.values())
+
+
 def test_a_matrix_that_is_no_pose_is_counted_where_the_pose_matters():
     robot = load("hexa_arm2", "SE3", WEIGHT)
     observer = vm.ContactObserver(robot)

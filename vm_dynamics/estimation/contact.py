@@ -35,6 +35,7 @@ LEARNING_PERIOD = 0.2  # and how often the masses learn
 RELEASE = 0.1  # [s] below half the threshold, after which a contact is over
 EXCESS_MEMORY = 5.0  # [s] over which residuals are compared with what was expected of them
 MASS_MEMORY = 60.0  # [s] after which masses could have become as uncertain as at first
+MOST_MASS_ERROR = 3.0  # deviations: what is farther off is no error of a mass
 MOMENTUM_MEMORY = 0.2  # [s] in which a jump of the locked velocity is forgotten
 
 
@@ -74,7 +75,8 @@ class ContactStatus:
         settled: whether it has seen enough since its start to report contacts.
         stamp: of the last sample [s], zero before the first.
         contacts: how many there were.
-        restarts: how often it began anew because samples were missing, or the clock jumped.
+        restarts: how often it began anew because samples were missing or beyond reason, or the
+            clock jumped.
         late: samples from before the last one.
         repeated: samples with the stamp of the last one.
         malformed: samples with NaN, infinity or numbers beyond 1e12, or a matrix that is no pose.
@@ -289,6 +291,10 @@ class ContactObserver:
         forces = np.array((*r, change))
         found = np.linalg.solve(np.array((*S, R[QUICK])), forces[:, :, None])[:, :, 0]
         quick, patient, changed = (found * forces).sum(axis=1).tolist()
+        if not isfinite(quick + patient + changed):  # a sample beyond all reason
+            self._restarts += 1
+            self._begin_anew()
+            return
         self._residual, self._statistic = r[PATIENT], max(quick, patient)
         if t - self._began < SETTLING:
             return
@@ -347,7 +353,8 @@ class ContactObserver:
         """A step of a Kalman filter for the relative errors of the bodies' masses."""
         P = self._mass_covariance
         K = np.linalg.solve(S, shares.T @ P).T
-        self._mass_errors += K @ r
+        most = MOST_MASS_ERROR * self._uncertainty
+        self._mass_errors = np.clip(self._mass_errors + K @ r, -most, most)
         P = P - K @ (shares.T @ P)
         P = 0.5 * (P + P.T)
         at = np.arange(len(P))

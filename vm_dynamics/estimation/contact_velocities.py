@@ -15,6 +15,7 @@ MEMORY = 2.0  # [s] that noise is estimated over
 LEAST_NOISE = 0.2  # of the deviation given: a signal that stands still seems to have none
 DOUBT = 4.0  # times the variance given: that of the differences until they have shown theirs
 SECOND_DIFFERENCE = 6.0  # times the variance of white noise
+OUTLIER = 25.0  # times the variance: more of a single sample says nothing about noise
 WRAP = np.pi  # [rad or m]: what no joint moves from one sample to the next
 
 
@@ -47,6 +48,7 @@ class JointVelocities:
         first, second = self._last
         self._last = np.array((second, both))
         seen = np.square(both - 2.0 * second + first) / SECOND_DIFFERENCE
+        np.minimum(seen, OUTLIER * self._both, out=seen)
         self._both += min(dt / MEMORY, 1.0) * (seen - self._both)
         np.maximum(self._both, self._least, out=self._both)
         is_better = (self._both[1] < self._both[0]) & ~is_wrapped
