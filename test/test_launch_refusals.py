@@ -26,7 +26,7 @@ def refused(name, arguments, error=vm.VmDynamicsError):
 # A value of each argument that makes no sense, and what else must be asked for that it matters.
 NO_FLAG, NO_TOPIC = "perhaps", "a b"
 WRONG = {
-    **dict.fromkeys(("dynamics", "observer", "compensator", "ccf"), NO_FLAG),
+    **dict.fromkeys(("dynamics", "observer", "compensator", "ccf", "identifier"), NO_FLAG),
     **dict.fromkeys(("rviz", "tf", "state_publisher", "autostart", "use_sim_time"), NO_FLAG),
     **dict.fromkeys(("require_enable", "viewer", "hold", "headless", "server"), NO_FLAG),
     **dict.fromkeys(("robot_description", "joint_states", "pose", "base_wrench"), NO_TOPIC),

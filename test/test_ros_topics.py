@@ -37,6 +37,12 @@ STARTS = {
         FLIES,
     ],
     "ccf_node": [{}],
+    "identifier_node": [
+        {},
+        {"pose.type": "pose_with_covariance"},
+        {"pose.type": "transform"},
+        {"pose.type": "odometry"},
+    ],
     "sim_node": [{"joint_rate": 20.0}, {"joint_rate": 20.0, "most_lead": 0.1}],
     "joint_force_node": [{"joints": ["a", "b"]}],
 }

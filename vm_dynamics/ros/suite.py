@@ -251,9 +251,9 @@ def _robot_node(
 def _hearing_base(context: Any, robot: str, name: str) -> Node:
     """A node that hears poses of the base and known wrenches on it."""
     parameters = {}
-    for argument, name in (("pose_type", "pose.type"), ("world_frame", "world_frame")):
+    for argument, key in (("pose_type", "pose.type"), ("world_frame", "world_frame")):
         if launching.given(context, argument):
-            parameters[name] = launching.given(context, argument)
+            parameters[key] = launching.given(context, argument)
     wiring = [(topic, launching.topic(context, topic)) for topic in ("pose", "base_wrench")]
     return _robot_node(context, robot, name, parameters, wiring)
 
