@@ -191,6 +191,7 @@ def test_ten_seconds_of_free_motion_with_wrong_masses_are_no_contact():
     assert contacts == 0 and largest < 1.0
 
 
+@pytest.mark.slow
 def test_wrong_masses_are_learnt_while_nothing_pushes():
     trial = Trial("hexa_arm2", 4, lambda robot: misjudged(robot, lambda link: 1.05))
     observer = vm.ContactObserver(trial.robot)

@@ -327,6 +327,7 @@ def test_what_is_known_already_can_choose_another_motion(grasped):
 # -- friction -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_friction_of_joints_is_learnt_within_a_tenth():
     """MuJoCo's friction is dry to the last bit, the model's fades below 0.01 rad/s."""
     robot = load("hexa_arm2", "SE3", EARTH)

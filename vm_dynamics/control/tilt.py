@@ -16,6 +16,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vm_dynamics.control import _kernels
 from vm_dynamics.control.gains import not_negative
 from vm_dynamics.control.integral import Integral
 from vm_dynamics.errors import ParameterError
@@ -72,6 +73,7 @@ class TiltGuidance:
         gain = np.full(3, not_negative("integral", integral, "1/s^3"))
         self._integral = Integral(gain, self._weight * math.tan(0.5 * most_tilt))
         exp(np.zeros(6))  # compiled now, so that the first target need not wait for it
+        _kernels.integrate_all.compile()
 
     def reset(self) -> None:
         """Set the integral action to zero."""
