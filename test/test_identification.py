@@ -394,13 +394,24 @@ def test_the_effort_that_friction_of_a_free_arm_takes_is_learnt_within_a_tenth()
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("name", NOISE)
-def test_a_joint_sample_costs_little(name):
+def test_a_joint_sample_costs_no_more_than_one_of_the_filter(name):
+    """Absolute times scatter: the filter, in the same run, takes about 50 us with its poses."""
     motion, payload = excited(name, 60.0 if name == "satellite_arm7" else 0.3)
     sensed = sensed_of(name, motion, 1)
-    least = np.inf
+
+    class Filter(vm.InvariantEkf):
+        def joints(self, stamp, q, qd, effort):
+            super().joints(stamp, q, qd)
+
+    least = {}
     for _ in range(3):
-        identifier = identifier_of(name, motion, payload.link)
-        start = time.process_time()
-        feed(identifier, sensed)
-        least = min(least, time.process_time() - start)
-    assert least / len(motion.t) < 50e-6
+        for key, heard in (
+            ("identifier", identifier_of(name, motion, payload.link)),
+            ("filter", Filter(motion.robot)),
+        ):
+            start = time.process_time()
+            feed(heard, sensed)
+            spent = time.process_time() - start
+            least[key] = min(least.get(key, np.inf), spent / len(motion.t))
+    print({key: f"{1e6 * seconds:.0f} us" for key, seconds in least.items()})
+    assert least["identifier"] < 1.4 * least["filter"]

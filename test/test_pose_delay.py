@@ -41,7 +41,7 @@ def test_a_delay_is_found_to_5_ms_in_a_minute(name, speed):
     }
     errors = np.array([abs(finder.value - delay) for (delay, _), finder in finders.items()])
     print(f"\n{name}: median {1e3 * np.median(errors):.1f} ms, worst {1e3 * errors.max():.1f} ms")
-    assert errors.max() < 2.0 * BAR and np.median(errors) < BAR
+    assert errors.max() < BAR
     for (delay, _), finder in finders.items():
         assert abs(finder.value - delay) < 4.0 * finder.deviation
 

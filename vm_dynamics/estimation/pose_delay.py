@@ -103,7 +103,7 @@ class PoseDelay:
         ]
 
     def joints(self, stamp: float, q: ArrayLike, qd: ArrayLike) -> None:
-        """A joint sample, see :meth:`Observer.joints`; one in 8 ms is enough."""
+        """A joint sample, as for an observer; one in 8 ms is enough."""
         t = seconds(stamp)
         if self._last_joints < t < self._last_joints + JOINT_PERIOD:
             return
@@ -112,7 +112,7 @@ class PoseDelay:
             guess.joints(t, q, qd)
 
     def pose(self, stamp: float, g: ArrayLike, covariance: Any = None) -> None:
-        """A measured pose of the base with the stamp that it came with, see Observer.pose."""
+        """A measured pose of the base with the stamp that it came with, as for an observer."""
         t = seconds(stamp)
         self._begun = min(t, self._begun)
         for guess in self._guesses:
@@ -121,7 +121,7 @@ class PoseDelay:
         self._refine()
 
     def base_wrench(self, stamp: float, F: ArrayLike) -> None:
-        """A known wrench on the base, see :meth:`Observer.base_wrench`."""
+        """A known wrench on the base, as for an observer."""
         for guess in self._guesses:
             guess.base_wrench(stamp, F)
 

@@ -141,7 +141,7 @@ class PayloadIdentifier(Identifier):
 
 
 class PayloadUnknowns:
-    """The ten coordinates of a body at a link; see :class:`Unknowns`."""
+    """The ten coordinates of a body at a link; see ``Unknowns`` of following.py."""
 
     def __init__(self, robot: Robot, link: str, *, whole: bool, friction: bool) -> None:
         """Look where the link is."""
