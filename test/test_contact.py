@@ -175,7 +175,11 @@ def test_a_joint_that_turns_past_pi_is_no_contact():
     [
         ("satellite_arm7", Push("link6", (12.0, -16.0, 0.0), (0.0, 0.0, 0.1), 6.0)),
         ("satellite_arm7", Push("link3", (16.0, 12.0, 0.0), (0.0, 0.1, 0.4), 6.0)),
-        ("hexa_arm2", Push("link2", (0.0, 0.0, 2.0), (0.3, 0.0, 0.0), 6.0)),
+        pytest.param(
+            "hexa_arm2",
+            Push("link2", (0.0, 0.0, 2.0), (0.3, 0.0, 0.0), 6.0),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_push_is_found_in_a_tenth_of_a_second_on_its_link(name, push):

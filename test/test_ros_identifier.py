@@ -27,7 +27,7 @@ class Bench:
         self.sensed = sensed_of(NAME, self.motion, 1)
         report = {"diagnostics_rate": 10.0}
         learning = {"effort_deviation": NOISE[NAME][0], "friction": False, "rate": 5.0}
-        learning["nodes"] = list(others)
+        learning |= {"nodes": list(others), "effort_of": "next"}
         self.node = self.graph.start("identifier_node", parameters={**report, **learning})
         self.others = {
             name: self.graph.start(name, parameters={**report, **OPTIONS.get(name, {})}, **more)

@@ -53,6 +53,12 @@ class IdentifierParameters(BaseParameters):
     effort_deviation: float = parameter(
         0.02, "noise of efforts, and of friction", unit="N m or N", minimum=1e-9
     )
+    effort_of: str = parameter(
+        "past",
+        "whether efforts of a joint state are those since the one before, as motors tell them, "
+        "or those until the next, as commands do",
+        choices=("past", "next"),
+    )
     friction: bool = parameter(
         True, "whether the URDF's friction acts besides the efforts, as with those of motors"
     )
@@ -84,6 +90,7 @@ class IdentifierNode(RobotNode):
         self.identifier: PayloadIdentifier | None = None
         self._epoch = self._next = 0
         self._has_efforts = False
+        self._waiting: JointSample | None = None  # for the efforts of the next
         self._applied = "nothing"
 
     def start(self) -> None:
@@ -111,7 +118,7 @@ class IdentifierNode(RobotNode):
 
     def use_robot(self, robot: Robot, prepared: PayloadIdentifier) -> None:
         """Begin anew with another robot."""
-        self.identifier = prepared
+        self.identifier, self._waiting = prepared, None
         self._epoch = self._next = 0
         names, frame = prepared.NAMES, self.parameters.frame_of(prepared.link)
         self._encoders = (
@@ -157,11 +164,20 @@ class IdentifierNode(RobotNode):
             self.get_logger().warning("the clock began anew, and so does the estimate")
             identifier.reset()
             self._epoch = self._next = 0
+            self._waiting = None
         self._has_efforts = sample.effort is not None
-        identifier.joints(self._seconds(sample.nanos), sample.q, sample.qd, sample.effort)
+        self._learn(identifier, sample)
         if sample.nanos >= self._next:
             self._next = sample.nanos + int(1e9 / self.parameters.rate)
             self._publish(identifier, sample.nanos)
+
+    def _learn(self, identifier: PayloadIdentifier, sample: JointSample) -> None:
+        """Give a joint sample the efforts that act from it on."""
+        known: JointSample | None = sample
+        if self.parameters.effort_of == "past":
+            known, self._waiting = self._waiting, sample
+        if known is not None:
+            identifier.joints(self._seconds(known.nanos), known.q, known.qd, sample.effort)
 
     # -- outputs ----------------------------------------------------------------------------------
 
