@@ -66,14 +66,40 @@ def gates(probability: float, freedoms: tuple[int, ...]) -> tuple[float, ...]:
     return tuple(float(chdtri(f, chance)) for f in freedoms)
 
 
-def variances(deviation: Any, n: int) -> Array:
-    """Squares of n standard deviations of joint velocities, shape (n,), from one or n."""
-    out = np.array(deviation, dtype=float)
+def deviations(name: str, value: Any, n: int) -> Array:
+    """Standard deviations of n joints, shape (n,), from one or n."""
+    out = np.array(value, dtype=float)
     if out.shape not in ((), (n,)) or not (np.isfinite(out).all() and (out > 0.0).all()):
-        raise ParameterError(
-            f"joint_velocity_deviation: got {deviation!r}, expected a number above 0, or {n} such"
-        )
-    return np.broadcast_to(out**2, (n,))
+        raise ParameterError(f"{name}: got {value!r}, expected a number above 0, or {n} such")
+    return np.broadcast_to(out, (n,)).copy()
+
+
+def group_covariance(name: str, deviation: Any, to_group: Array) -> Array:
+    """Covariance in coordinates of a base group, shape (b, b), of two standard deviations.
+
+    Args:
+        name: of the parameter, for an error's message.
+        deviation: one number for all directions, or two, of the linear and the angular ones.
+        to_group: from six coordinates to the group's, shape (b, 6): iota^+ of twists, iota^T of
+            wrenches.
+    """
+    linear, angular = pair(name, deviation)
+    return (to_group * np.repeat((linear**2, angular**2), 3)) @ to_group.T
+
+
+def pose_noise(covariance: Any, default: Array, iota_pinv: Array) -> Array:
+    """Covariance of a pose, shape (b, b), from that or six by six, or the default.
+
+    None, and all zero, is how drivers say that they do not know.
+    """
+    if covariance is None:
+        return default
+    b = len(iota_pinv)
+    six = np.shape(covariance) == (6, 6)
+    value = numbers("covariance", covariance, (6, 6) if six else (b, b))
+    if not value.any():
+        return default
+    return iota_pinv @ value @ iota_pinv.T if six and b < 6 else value
 
 
 def reading_noise(covariance: Any, default: Array) -> Array:

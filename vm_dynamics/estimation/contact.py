@@ -16,8 +16,14 @@ from numpy.typing import ArrayLike
 
 from vm_dynamics.compiled import REFUSED
 from vm_dynamics.errors import ParameterError
-from vm_dynamics.estimation.checks import gates, is_moderate, numbers, positive, seconds
-from vm_dynamics.estimation.checks import variances as checked_variances
+from vm_dynamics.estimation.checks import (
+    deviations,
+    gates,
+    is_moderate,
+    numbers,
+    positive,
+    seconds,
+)
 from vm_dynamics.estimation.contact_links import PushedLinks
 from vm_dynamics.estimation.contact_model import Inputs, ShapeModel, ShapeMotion
 from vm_dynamics.estimation.contact_residual import PATIENT, QUICK, Residuals
@@ -119,7 +125,8 @@ class ContactObserver:
         if robot.n == 0:
             raise ParameterError("robot: has no joints, expected one at least to feel a push with")
         self.robot = robot
-        self._given = checked_variances(joint_velocity_deviation, robot.n)
+        noise = deviations("joint_velocity_deviation", joint_velocity_deviation, robot.n)
+        self._given = noise**2
         self._uncertainty = positive("mass_uncertainty", mass_uncertainty)
         self._timeout = positive("joints_timeout", joints_timeout)
         self._still, self._level = np.zeros(robot.b), np.eye(4)

@@ -17,14 +17,14 @@ from vm_dynamics.compiled import EntryPoint
 from vm_dynamics.dynamics.kinematics_kernels import link_jacobian
 from vm_dynamics.errors import ParameterError, UnknownNameError
 from vm_dynamics.estimation.checks import (
+    deviations,
     gates,
+    group_covariance,
     is_covariance,
     is_moderate,
     numbers,
-    pair,
     positive,
     reading_noise,
-    variances,
 )
 from vm_dynamics.estimation.covariance import Belief, Covariance, is_possible
 from vm_dynamics.estimation.estimate import LARGEST_NIS, Estimate, Measurement, straightened
@@ -114,6 +114,7 @@ class InvariantEkf(Observer):
         if gyro_link is not None:
             robot.link_frame(gyro_link)  # raises if there is none
         self.external_axes = external_wrench
+        noise = deviations("joint_velocity_deviation", joint_velocity_deviation, robot.n)
         super().__init__(robot, **options)
         self._covariance = Covariance(
             robot,
@@ -121,7 +122,7 @@ class InvariantEkf(Observer):
             self._motion,
             external_axes=external_wrench,
             has_bias=gyro_link is not None,
-            joint_variance=variances(joint_velocity_deviation, robot.n),
+            joint_variance=noise**2,
             disturbance=self.coordinates("disturbance", disturbance),
             bias_walk=positive("gyro_bias_walk", gyro_bias_walk) ** 2,
             external_walk=self._wrench_noise("external_walk", external_walk),
@@ -158,9 +159,7 @@ class InvariantEkf(Observer):
 
     def _wrench_noise(self, name: str, deviation: Any) -> Array:
         """Covariance of a wrench in coordinates of the group, shape (b, b)."""
-        linear, angular = pair(name, deviation)
-        iota = self.robot.base_group.iota
-        return (iota.T * np.repeat((linear**2, angular**2), 3)) @ iota
+        return group_covariance(name, deviation, self.robot.base_group.iota.T)
 
     # -- inputs ---------------------------------------------------------------------------------
 

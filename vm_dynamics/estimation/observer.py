@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 from vm_dynamics.compiled import REFUSED, EntryPoint
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.estimation.checks import (
+    group_covariance,
     is_covariance,
     is_moderate,
     is_pose,
     numbers,
-    pair,
+    pose_noise,
     positive,
     seconds,
 )
@@ -112,9 +113,7 @@ class Observer(ABC):
             deviation: standard deviation, one number for all directions, or two, of the linear
                 and the angular ones.
         """
-        linear, angular = pair(name, deviation)
-        pinv = self.robot.base_group.iota_pinv
-        return (pinv * np.repeat((linear**2, angular**2), 3)) @ pinv.T
+        return group_covariance(name, deviation, self.robot.base_group.iota_pinv)
 
     # -- inputs ---------------------------------------------------------------------------------
 
@@ -142,7 +141,8 @@ class Observer(ABC):
             covariance: of ``Log(g_hat^-1 g)`` in coordinates of the base group, shape (b, b), or
                 of the twist's six, shape (6, 6); ``pose_deviation`` if None or all zero.
         """
-        value, noise = numbers("g", g, (4, 4)), self._pose_noise(covariance)
+        value = numbers("g", g, (4, 4))
+        noise = pose_noise(covariance, self._pose_covariance, self._pinv)
         is_good = is_pose(value) and is_covariance(noise)
         self._add(stamp, Kind.POSE, Measurement(value, noise) if is_good else None)
 
@@ -191,16 +191,6 @@ class Observer(ABC):
             self._history.malformed += 1
         else:
             self._history.add(t, kind, data)
-
-    def _pose_noise(self, covariance: Any) -> Array:
-        if covariance is None:
-            return self._pose_covariance
-        b, pinv = self.robot.b, self._pinv
-        six = np.shape(covariance) == (6, 6)
-        value = numbers("covariance", covariance, (6, 6) if six else (b, b))
-        if not value.any():  # how drivers say that they do not know
-            return self._pose_covariance
-        return pinv @ value @ pinv.T if six and b < 6 else value
 
     # -- steps of the observer, for the history ---------------------------------------------------
 

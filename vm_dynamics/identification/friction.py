@@ -27,15 +27,7 @@ class FrictionIdentifier(Identifier):
 
     Args:
         robot: the robot; damping and friction of its joints are where it begins.
-        pose_deviation: standard deviations of a pose that comes without covariance: of its
-            position [m] and attitude [rad].
-        joint_position_deviation: standard deviation, one or n [rad or m].
-        joint_velocity_deviation: the same of velocities.
-        effort_deviation: the same of measured efforts [N m or N].
-        wrench_deviation: of the known wrench on the base, of its force [N] and moment [N m].
-        window: time over which samples are gathered [s].
-        delay: how late poses and wrenches may come [s].
-        joints_timeout: the longest gap between joint samples that is bridged [s].
+        options: those of every :class:`~vm_dynamics.identification.identifier.Identifier`.
 
     Raises:
         ParameterError: a parameter that has no meaning, or a robot without joints.
@@ -44,30 +36,10 @@ class FrictionIdentifier(Identifier):
     def __init__(
         self,
         robot: Robot,
-        *,
-        pose_deviation: Any = (5e-3, 5e-3),
-        joint_position_deviation: Any = 1e-4,
-        joint_velocity_deviation: Any = 5e-3,
-        effort_deviation: Any = 0.02,
-        wrench_deviation: Any = 0.01,
-        window: float = 0.12,
-        delay: float = 0.2,
-        joints_timeout: float = 1.0,
+        **options: Any,
     ) -> None:
         unknowns = FrictionUnknowns(robot)
-        super().__init__(
-            robot,
-            unknowns,
-            unknowns.likely(),
-            pose_deviation=pose_deviation,
-            joint_position_deviation=joint_position_deviation,
-            joint_velocity_deviation=joint_velocity_deviation,
-            effort_deviation=effort_deviation,
-            wrench_deviation=wrench_deviation,
-            window=window,
-            delay=delay,
-            joints_timeout=joints_timeout,
-        )
+        super().__init__(robot, unknowns, unknowns.likely(), **options)
 
     @property
     def damping(self) -> Array:

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.estimation.checks import (
+    deviations,
     gates,
+    group_covariance,
     is_covariance,
     is_pose,
     numbers,
-    pair,
+    pose_noise,
     positive,
     seconds,
 )
@@ -72,7 +74,7 @@ class Identifier:
             position [m] and attitude [rad].
         joint_position_deviation: standard deviation, one or n [rad or m].
         joint_velocity_deviation: the same of velocities.
-        effort_deviation: the same of measured efforts [N m or N].
+        effort_deviation: the same of measured efforts, and of friction [N m or N].
         wrench_deviation: of the known wrench on the base, of its force [N] and moment [N m].
         window: time over which samples are gathered [s].
         delay: how late poses and wrenches may come [s].
@@ -85,28 +87,29 @@ class Identifier:
         unknowns: Unknowns,
         prior: Prior,
         *,
-        pose_deviation: Any,
-        joint_position_deviation: Any,
-        joint_velocity_deviation: Any,
-        effort_deviation: Any,
-        wrench_deviation: Any,
-        window: float,
-        delay: float,
-        joints_timeout: float,
+        pose_deviation: Any = (5e-3, 5e-3),
+        joint_position_deviation: Any = 1e-4,
+        joint_velocity_deviation: Any = 5e-3,
+        effort_deviation: Any = 0.02,
+        wrench_deviation: Any = 0.01,
+        window: float = 0.12,
+        delay: float = 0.2,
+        joints_timeout: float = 1.0,
     ) -> None:
         if robot.n == 0:
             raise ParameterError(f"robot: {robot.name!r} has no joints, expected at least one")
         self._model = robot
         pinv = robot.base_group.iota_pinv
-        self._pose_covariance = _on_group(pinv, pair("pose_deviation", pose_deviation))
-        wrench = _on_group(robot.base_group.iota.T, pair("wrench_deviation", wrench_deviation))
+        iota = robot.base_group.iota
+        self._pose_covariance = group_covariance("pose_deviation", pose_deviation, pinv)
+        wrench = group_covariance("wrench_deviation", wrench_deviation, iota.T)
         self._noise = Noise(
-            _deviations("joint_position_deviation", joint_position_deviation, robot.n),
-            _deviations("joint_velocity_deviation", joint_velocity_deviation, robot.n),
-            _deviations("effort_deviation", effort_deviation, robot.n),
+            deviations("joint_position_deviation", joint_position_deviation, robot.n),
+            deviations("joint_velocity_deviation", joint_velocity_deviation, robot.n),
+            deviations("effort_deviation", effort_deviation, robot.n),
             np.sqrt(np.diag(wrench)),
-            np.sqrt(np.diag(_on_group(pinv, START_TWIST))),
-            np.sqrt(np.diag(_on_group(pinv, ROUGH_TWIST))),
+            np.sqrt(np.diag(group_covariance("twist", START_TWIST, pinv))),
+            np.sqrt(np.diag(group_covariance("twist", ROUGH_TWIST, pinv))),
         )
         (gate,) = gates(GATE, (robot.b,))
         self._prior = prior
@@ -170,13 +173,8 @@ class Identifier:
                 of the twist's six, shape (6, 6); ``pose_deviation`` if None or all zero.
         """
         value, t = numbers("g", g, (4, 4)), seconds(stamp)
-        noise = self._pose_covariance
-        if covariance is not None:
-            b, pinv = self._model.b, self._model.base_group.iota_pinv
-            six = np.shape(covariance) == (6, 6)
-            asked = numbers("covariance", covariance, (6, 6) if six else (b, b))
-            if asked.any():
-                noise = pinv @ asked @ pinv.T if six else asked
+        pinv = self._model.base_group.iota_pinv
+        noise = pose_noise(covariance, self._pose_covariance, pinv)
         if isfinite(t) and is_pose(value) and is_covariance(noise):
             factor = np.linalg.cholesky(noise)
             self._record.add_pose(Pose(t, value, factor, np.linalg.inv(factor)))
@@ -250,16 +248,3 @@ class Identifier:
             record.repeated,
             self._malformed,
         )
-
-
-def _on_group(to_group: Array, deviations: tuple[float, float]) -> Array:
-    """Covariance in coordinates of the base group, shape (b, b)."""
-    return (to_group * np.repeat(np.square(deviations), 3)) @ to_group.T
-
-
-def _deviations(name: str, value: Any, n: int) -> Array:
-    """Standard deviations of n joints, from one or n."""
-    out = np.array(value, dtype=float)
-    if out.shape not in ((), (n,)) or not (np.isfinite(out).all() and (out > 0.0).all()):
-        raise ParameterError(f"{name}: got {value!r}, expected a number above 0, or {n} such")
-    return np.broadcast_to(out, (n,)).copy()

@@ -43,15 +43,7 @@ class PayloadIdentifier(Identifier):
             base whose fuel is used up. Else what is learnt comes on top of it.
         friction: whether the robot's friction acts besides the efforts, as where those of the
             motors are measured; not where sensors behind the gears measure them.
-        pose_deviation: standard deviations of a pose that comes without covariance: of its
-            position [m] and attitude [rad].
-        joint_position_deviation: standard deviation, one or n [rad or m].
-        joint_velocity_deviation: the same of velocities.
-        effort_deviation: the same of measured efforts, and of friction [N m or N].
-        wrench_deviation: of the known wrench on the base, of its force [N] and moment [N m].
-        window: time over which samples are gathered [s].
-        delay: how late poses and wrenches may come [s].
-        joints_timeout: the longest gap between joint samples that is bridged [s].
+        options: those of every :class:`~vm_dynamics.identification.identifier.Identifier`.
 
     Raises:
         UnknownLinkError: the robot has no such link.
@@ -65,30 +57,11 @@ class PayloadIdentifier(Identifier):
         *,
         whole: bool = False,
         friction: bool = True,
-        pose_deviation: Any = (5e-3, 5e-3),
-        joint_position_deviation: Any = 1e-4,
-        joint_velocity_deviation: Any = 5e-3,
-        effort_deviation: Any = 0.02,
-        wrench_deviation: Any = 0.01,
-        window: float = 0.12,
-        delay: float = 0.2,
-        joints_timeout: float = 1.0,
+        **options: Any,
     ) -> None:
         self.link, self._whole = link, whole
         unknowns = PayloadUnknowns(robot, link, whole=whole, friction=friction)
-        super().__init__(
-            robot,
-            unknowns,
-            unknowns.likely(),
-            pose_deviation=pose_deviation,
-            joint_position_deviation=joint_position_deviation,
-            joint_velocity_deviation=joint_velocity_deviation,
-            effort_deviation=effort_deviation,
-            wrench_deviation=wrench_deviation,
-            window=window,
-            delay=delay,
-            joints_timeout=joints_timeout,
-        )
+        super().__init__(robot, unknowns, unknowns.likely(), **options)
 
     @property
     def numbers(self) -> Array:

@@ -64,6 +64,20 @@ class BaseParameters(RobotParameters):
         return self.pose_position_deviation, self.pose_attitude_deviation
 
 
+class Seconds:
+    """Stamps as time since the first of them, where a float still tells nanoseconds apart."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._first = 0
+
+    def __call__(self, nanos: int) -> float:
+        """Time of a stamp [ns] since the first [s]."""
+        if self._first == 0:
+            self._first = nanos
+        return 1e-9 * (nanos - self._first)
+
+
 class BasePose(NamedTuple):
     """A pose of the root link.
 

@@ -544,7 +544,7 @@ class CompensatorNode(RobotNode):
         """What a controller needs of all that was heard, a period [s] after its last step."""
         stamp = 1e-9 * sample.nanos
         mu = self._mu
-        if mu is not None and getattr(controller, "compensates", False):
+        if mu is not None and _compensates(controller):
             mu = self._trust.share * mu
         heard = self._g, self._V, mu
         return heard_by(controller, sample.q, sample.qd, period, stamp, *heard)
@@ -556,7 +556,7 @@ class CompensatorNode(RobotNode):
         self._trust.step(is_fading, period)
         if not doubts:
             return
-        if not getattr(controller, "compensates", False):
+        if not _compensates(controller):
             what = "it moves the base by that estimate all the same"
         elif is_fading:
             what = "the compensation fades out to a plain PD law"
@@ -602,7 +602,7 @@ class CompensatorNode(RobotNode):
         if self._shaken:
             values["gains"] = f"may shake {self._shaken}"
         why, doubts = self.gate.why, self._doubts()
-        compensates = getattr(self.controller, "compensates", False)
+        compensates = _compensates(self.controller)
         if compensates:
             values["compensation"] = f"{100.0 * self._trust.share:.0f} %"
         if not why and doubts and not compensates:
@@ -667,6 +667,11 @@ def _command(controller: Controller, state: ControlState, reference: JointRefere
     if "joints" in controller.targets:
         controller.set_target(q=reference.q, qd=reference.qd, qdd=reference.qdd)
     return controller.command(state)
+
+
+def _compensates(controller: Controller | None) -> bool:
+    """Whether a controller can be faded out to a joint law; one of the user's own need not say."""
+    return getattr(controller, "compensates", False)
 
 
 def _higher(later: Array, before: Array) -> bool:

@@ -24,7 +24,13 @@ from std_srvs.srv import Trigger
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.identification import PayloadIdentifier
 from vm_dynamics.robot import Robot
-from vm_dynamics.ros.base_inputs import POSE_TYPES, BaseParameters, read_pose, read_wrench
+from vm_dynamics.ros.base_inputs import (
+    POSE_TYPES,
+    BaseParameters,
+    Seconds,
+    read_pose,
+    read_wrench,
+)
 from vm_dynamics.ros.client import ServiceError, ask
 from vm_dynamics.ros.diagnostics import OK, WARN
 from vm_dynamics.ros.joints import JointSample
@@ -88,7 +94,7 @@ class IdentifierNode(RobotNode):
         """Name the node."""
         super().__init__("identifier_node")
         self.identifier: PayloadIdentifier | None = None
-        self._epoch = self._next = 0
+        self._seconds, self._next = Seconds(), 0
         self._has_efforts = False
         self._waiting: JointSample | None = None  # for the efforts of the next
         self._applied = "nothing"
@@ -119,7 +125,7 @@ class IdentifierNode(RobotNode):
     def use_robot(self, robot: Robot, prepared: PayloadIdentifier) -> None:
         """Begin anew with another robot."""
         self.identifier, self._waiting = prepared, None
-        self._epoch = self._next = 0
+        self._seconds, self._next = Seconds(), 0
         names, frame = prepared.NAMES, self.parameters.frame_of(prepared.link)
         self._encoders = (
             Encoder("payload", frame, (names,)),
@@ -137,12 +143,6 @@ class IdentifierNode(RobotNode):
             self.identifier.reset()
 
     # -- inputs -----------------------------------------------------------------------------------
-
-    def _seconds(self, nanos: int) -> float:
-        """Time since the first event, where a float still tells nanoseconds apart."""
-        if self._epoch == 0:
-            self._epoch = nanos
-        return 1e-9 * (nanos - self._epoch)
 
     def _on_pose(self, message: Any) -> None:
         if self.is_active and self.robot is not None and self.identifier is not None:
@@ -163,7 +163,7 @@ class IdentifierNode(RobotNode):
         if sample.restarted:
             self.get_logger().warning("the clock began anew, and so does the estimate")
             identifier.reset()
-            self._epoch = self._next = 0
+            self._seconds, self._next = Seconds(), 0
             self._waiting = None
         self._has_efforts = sample.effort is not None
         self._learn(identifier, sample)
@@ -194,7 +194,7 @@ class IdentifierNode(RobotNode):
         with self.lock:
             if self.identifier is not None:
                 self.identifier.reset()
-            self._epoch = self._next = 0
+            self._seconds, self._next = Seconds(), 0
         response.success, response.message = True, "learning begins anew"
         return response
 

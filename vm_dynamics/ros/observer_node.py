@@ -33,7 +33,13 @@ from vm_dynamics.estimation import (
 )
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
-from vm_dynamics.ros.base_inputs import POSE_TYPES, BaseParameters, read_pose, read_wrench
+from vm_dynamics.ros.base_inputs import (
+    POSE_TYPES,
+    BaseParameters,
+    Seconds,
+    read_pose,
+    read_wrench,
+)
 from vm_dynamics.ros.consistency import Consistency
 from vm_dynamics.ros.contacts import ContactReporter
 from vm_dynamics.ros.diagnostics import OK, WARN
@@ -149,7 +155,7 @@ class ObserverNode(RobotNode):
         self._found_delay = 0.0  # [s] that is taken off the stamps of poses
         self._state = ""  # that was last published
         self._covariance_nanos = 0  # stamp of the last one that was
-        self._epoch = 0
+        self._seconds = Seconds()
         self._world = ""
 
     def start(self) -> None:
@@ -188,7 +194,7 @@ class ObserverNode(RobotNode):
         self._contacts = ContactReporter(
             prepared.contact, self._touched, self.parameters.frame_of, self.get_logger().info
         )
-        self._epoch = 0
+        self._seconds = Seconds()
         self._root = root = self.parameters.frame_of(robot.root_link)
         self._messages = Odometry(), TwistWithCovarianceStamped(), TwistStamped()
         odom, twist, locked = self._messages
@@ -197,10 +203,10 @@ class ObserverNode(RobotNode):
 
     def use_payload(self, robot: Robot, prepared: _Prepared, before: Any) -> None:
         """Go on with another payload, pose and twist as they are."""
-        former, epoch, delay = self.observer, self._epoch, self._found_delay
+        former, seconds, delay = self.observer, self._seconds, self._found_delay
         self.use_robot(robot, prepared)
         if former is not None and prepared.observer.take_over(former):
-            self._epoch, self._found_delay = epoch, delay
+            self._seconds, self._found_delay = seconds, delay
 
     def retune(self, prepared: _Prepared, before: ObserverParameters) -> None:
         """Begin anew with another observer."""
@@ -215,12 +221,6 @@ class ObserverNode(RobotNode):
             self._delay.reset()
 
     # -- inputs ---------------------------------------------------------------------------------
-
-    def _seconds(self, nanos: int) -> float:
-        """Time since the first event, where a float still tells nanoseconds apart."""
-        if self._epoch == 0:
-            self._epoch = nanos
-        return 1e-9 * (nanos - self._epoch)
 
     def _ready(self) -> bool:
         return self.is_active and self.observer is not None
@@ -285,7 +285,7 @@ class ObserverNode(RobotNode):
             if self._delay is not None:
                 self._delay.reset()
             self._contacts.reset()
-            self._epoch = 0
+            self._seconds = Seconds()
         stamp = self._seconds(sample.nanos)
         observer.joints(stamp, sample.q, sample.qd)
         if self._delay is not None:

@@ -19,12 +19,12 @@ class Trust:
 
     def __init__(self) -> None:
         """Nothing heard."""
-        self.share = 1.0
-        self._state, self._deviation = "", 0.0
+        self.forget()
 
     def forget(self) -> None:
         """Begin anew."""
-        self.__init__()  # type: ignore[misc]
+        self.share = 1.0
+        self._state, self._deviation = "", 0.0
 
     def hear_state(self, state: str) -> None:
         """State of the observer, as on ``estimate_state``."""

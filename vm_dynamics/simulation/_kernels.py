@@ -147,6 +147,7 @@ def runge_kutta(
         g1, q1, V1, qd1,
     )  # fmt: skip
     check_motion(V1, qd1)
+    check_motion(g1.ravel(), q1)
 
 
 @jit
