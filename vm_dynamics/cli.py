@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--scenario",
         default="tumbling",
-        choices=("tumbling", "reorient", "aerial", "underwater", "failure"),
+        choices=("tumbling", "reorient", "aerial", "underwater", "failure", "grasp"),
         help="what happens [%(default)s]: a satellite tumbles; its arm turns it; a hexacopter "
         "hovers; an underwater vehicle keeps station; a joint fails",
     )

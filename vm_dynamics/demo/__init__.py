@@ -3,6 +3,7 @@
 
 from vm_dynamics.demo.aerial import Aerial
 from vm_dynamics.demo.failure import Failure
+from vm_dynamics.demo.grasp import Grasp
 from vm_dynamics.demo.reorient import Reorient
 from vm_dynamics.demo.scenario import Scenario
 from vm_dynamics.demo.tumbling import Tumbling
@@ -14,6 +15,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "aerial": Aerial,
     "underwater": Underwater,
     "failure": Failure,
+    "grasp": Grasp,
 }
 
 __all__ = ["SCENARIOS", "Scenario"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vm_dynamics.demo.failure import Failure
+from vm_dynamics.demo.grasp import MASS, Grasp
 from vm_dynamics.demo.log import Log, turned
 from vm_dynamics.demo.scenario import DEG, Scenario
 from vm_dynamics.locomotion.drawing import pyplot_for_files
@@ -24,6 +25,8 @@ def draw(scenario: Scenario, log: Log, folder: Path) -> list[str]:
         pictures["map.png"] = _curvature
     if isinstance(scenario, Failure):
         pictures["tool.png"] = _tool
+    if isinstance(scenario, Grasp):
+        pictures["payload.png"] = _payload
     for name, paint in pictures.items():
         figure = plt.figure(figsize=(8.0, 5.0), layout="constrained")
         paint(figure, scenario, log)
@@ -113,3 +116,15 @@ def _tool(figure: Any, scenario: Failure, log: Log) -> None:
     axes.set_title("tool off its way")
     axes.set_xlabel("simulated time [s]")
     axes.set_ylabel("[mm]")
+
+
+def _payload(figure: Any, scenario: Grasp, log: Log) -> None:
+    axes = figure.subplots()
+    axes.plot(*np.array(scenario.found).reshape(-1, 2).T, label="learnt")
+    axes.axhline(MASS, color="0.4", linewidth=0.8, label="true")
+    axes.grid(alpha=0.3)
+    _mark(axes, log)
+    axes.set_title("mass of what was grasped")
+    axes.set_xlabel("simulated time [s]")
+    axes.set_ylabel("[kg]")
+    axes.legend(fontsize=7)

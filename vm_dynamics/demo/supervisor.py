@@ -21,6 +21,7 @@ NODE_END_TIMEOUT = 5.0  # [s] for a node to end, before it is asked once more
 REMAPPINGS = {
     "dynamics_node": {"base_twist": "observer_node/twist"},
     "observer_node": {"base_wrench": "thruster_wrench"},
+    "identifier_node": {"base_wrench": "thruster_wrench"},
     "compensator_node": {
         "locked_velocity": "observer_node/locked_velocity",
         "locked_velocity_with_covariance": "observer_node/locked_velocity_with_covariance",

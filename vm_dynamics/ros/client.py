@@ -16,7 +16,7 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -26,6 +26,7 @@ from rclpy.serialization import deserialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectoryPoint
 from visualization_msgs.msg import Marker
 
@@ -50,6 +51,7 @@ RECORDED: dict[str, tuple[type, QoSProfile]] = {
     "compensator_node/torques": (JointState, SENSOR),
     "compensator_node/thrusts": (Float64MultiArray, SENSOR),
     "dynamics_node/mass_matrix": (Float64MultiArray, SENSOR),
+    "identifier_node/payload": (Float64MultiArray, SENSOR),
     "ccf_node/map": (PointCloud2, LATCHED),
     "ccf_node/gait": (Marker, LATCHED),
     "ccf_node/displacement": (PoseStamped, LATCHED),
@@ -168,6 +170,10 @@ class Client:
 
         self._handlers[topic] = heard
 
+    def on_array(self, topic: str, handle: Callable[[Array], None]) -> None:
+        """Call with the numbers of a recorded Float64MultiArray."""
+        self._handlers[topic] = lambda m: handle(np.array(m.data))
+
     def on_map(self, topic: str, handle: Callable[[Array, Array, Array], None]) -> None:
         """Call with the coordinates of a map's columns and rows, and its values by row, column."""
 
@@ -249,6 +255,24 @@ class Client:
         result = answer.results[0]
         if not result.successful:
             raise ServiceError(f"{node}: {name} = {value!r} is refused: {result.reason}")
+
+    def set_parameters(self, node: str, values: dict[str, Any]) -> None:
+        """Set parameters of a node at once, and wait until they are.
+
+        Raises:
+            ServiceError: the node does not answer, or refuses, with its reason.
+        """
+        messages = [Parameter(name, value=x).to_parameter_msg() for name, x in values.items()]
+        request = SetParametersAtomically.Request(parameters=messages)
+        service = f"{node}/set_parameters_atomically"
+        answer = ask(self._node, SetParametersAtomically, service, request, self.spin_until)
+        if not answer.result.successful:
+            raise ServiceError(f"{node}: {values!r} is refused: {answer.result.reason}")
+
+    def trigger(self, service: str) -> tuple[bool, str]:
+        """Call a service of std_srvs/Trigger; whether it succeeded, and what it said."""
+        answer = ask(self._node, Trigger, service, Trigger.Request(), self.spin_until)
+        return answer.success, answer.message
 
     def spin_until(self, condition: Callable[[], bool], end: float = math.inf) -> None:
         """Hear until a condition holds, or a time of the steady clock [s] is reached."""

@@ -64,7 +64,7 @@ MIN_SPEED_SHARE = 0.95  # of the wanted speed; below it the diagnostics warn
 class SimParameters(ModelParameters):
     """Parameters of the simulation node."""
 
-    GROUPS: ClassVar[tuple[str, ...]] = ("initial", "pose")
+    GROUPS: ClassVar[tuple[str, ...]] = ("initial", "pose", "grasp")
 
     robot: str = parameter(
         "satellite_arm7",
@@ -150,6 +150,17 @@ class SimParameters(ModelParameters):
         0.0, "part of the poses that never come", minimum=0.0, maximum=1.0
     )
     failed_joints: tuple[str, ...] = parameter((), "joints whose motors give no effort now")
+    grasp_link: str = parameter("", "link that holds a body now; empty for none")
+    grasp_mass: float = parameter(0.0, "mass of that body", unit="kg", minimum=0.0)
+    grasp_com: tuple[float, ...] = parameter(
+        (0.0, 0.0, 0.0), "its centre of mass in the link's frame", unit="m", of=float
+    )
+    grasp_inertia: tuple[float, ...] = parameter(
+        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        "xx xy xz yy yz zz about its centre of mass, in the link's axes",
+        unit="kg m^2",
+        of=float,
+    )
     command_timeout: float = timeout_parameter(
         "simulated time without commands after which motors and thrusters give nothing, as the "
         "watchdog of a real driver has it"
@@ -164,6 +175,7 @@ class SimParameters(ModelParameters):
         """Check lengths of vectors."""
         super().__post_init__()
         self.require_lengths(current=(0, 3), initial_pose=(7,), initial_twist=(6,))
+        self.require_lengths(grasp_com=(3,), grasp_inertia=(6,))
         self.start  # noqa: B018 - raises what is wrong with it
 
     @property
@@ -181,6 +193,11 @@ class SimParameters(ModelParameters):
         if still is None:
             raise ParameterError("parameter current: there is no water without hydrodynamics")
         return replace(still, current=self.current)
+
+    @property
+    def grasp(self) -> tuple[str, float, tuple[float, ...], tuple[float, ...]]:
+        """Link, mass, centre of mass and inertia of what is held."""
+        return self.grasp_link, self.grasp_mass, self.grasp_com, self.grasp_inertia
 
     @property
     def sensing(self) -> Sensing:
@@ -253,6 +270,8 @@ class SimNode(VmNode):
             )
         if self.simulator is not None:
             _check_joints("failed_joints", changed.failed_joints, self.simulator.robot)
+            if changed.grasp_link:
+                self.simulator.robot.with_payload(*changed.grasp)  # raises what is wrong with it
 
     def use_parameters(self, before: SimParameters) -> None:
         """Sensors and failures may change at any time."""
@@ -260,6 +279,8 @@ class SimNode(VmNode):
             self.simulator.sensing = self.parameters.sensing
             self.simulator.fail(self.parameters.failed_joints)
             self.simulator.command_timeout = self.parameters.command_timeout
+            if self.parameters.grasp != before.grasp:
+                self.simulator.grasp(*self.parameters.grasp)
         self._begin_pace()
 
     # -- inputs ---------------------------------------------------------------------------------
@@ -449,6 +470,8 @@ def _simulator(p: SimParameters, robot: Robot, text: str) -> Simulator:
         seed=p.seed,
     )
     out.fail(p.failed_joints)
+    if p.grasp_link:
+        out.grasp(*p.grasp)
     return out
 
 

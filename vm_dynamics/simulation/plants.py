@@ -24,6 +24,7 @@ from vm_dynamics.errors import (
 )
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model import xml
+from vm_dynamics.model.inertia import Inertia
 from vm_dynamics.robot import Robot
 from vm_dynamics.simulation.simulate import Run
 from vm_dynamics.simulation.trajectory import State, checked_state
@@ -280,6 +281,24 @@ def _prepared(robot: Robot, urdf: Urdf, friction: bool) -> str:
     options.set("fusestatic", "false")
     options.set("balanceinertia", "false")
     options.set("discardvisual", "false")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def with_inertial(urdf: Urdf, link: str, inertia: Inertia) -> str:
+    """URDF text in which a link has another inertia, given in the link's frame."""
+    root = ElementTree.fromstring(xml.read(urdf))
+    (element,) = (x for x in root.findall("link") if x.get("name") == link)
+    for old in element.findall("inertial"):
+        element.remove(old)
+    inertial = ElementTree.SubElement(element, "inertial")
+    tensor = inertia.tensor
+    keys = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+    values = tensor[np.triu_indices(3)].tolist()
+    ElementTree.SubElement(inertial, "origin", xyz=" ".join(map(repr, map(float, inertia.com))))
+    ElementTree.SubElement(inertial, "mass", value=repr(float(inertia.mass)))
+    ElementTree.SubElement(
+        inertial, "inertia", {key: repr(x) for key, x in zip(keys, values, strict=True)}
+    )
     return ElementTree.tostring(root, encoding="unicode")
 
 

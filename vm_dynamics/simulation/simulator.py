@@ -23,7 +23,7 @@ from vm_dynamics.errors import ParameterError, UnknownJointError
 from vm_dynamics.lie.se3 import Array, exp
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
-from vm_dynamics.simulation.plants import Urdf, make_plant
+from vm_dynamics.simulation.plants import Urdf, make_plant, with_inertial
 from vm_dynamics.simulation.trajectory import State, checked_state
 
 NANO = 1_000_000_000
@@ -100,6 +100,7 @@ class Simulator:
         if self._step < 1:
             raise ParameterError(f"step: got {step} s, expected a nanosecond at least")
         self.robot, self.propulsion = robot, propulsion
+        self._bare, self._urdf, self._friction = robot, urdf, friction
         self._start = checked_state(robot, start)
         self._plant, self.why_own = make_plant(robot, urdf, self._step / NANO, friction=friction)
         self.sensing = sensing or Sensing()
@@ -164,6 +165,27 @@ class Simulator:
                 raise UnknownJointError("failed_joints", name, names)
             works[names.index(name)] = 0.0
         self._works = works
+
+    def grasp(self, link: str, mass: float, com: ArrayLike, inertia: ArrayLike) -> None:
+        """Let a link hold a body from now on, which moves as the link does; none if it is empty.
+
+        Args:
+            link: name of the link; empty to let go.
+            mass: [kg].
+            com: its centre of mass in the link's frame, shape (3,) [m].
+            inertia: as in ``robot.with_payload``.
+        """
+        robot, urdf = self._bare, self._urdf
+        if link:
+            robot = robot.with_payload(link, mass, com, inertia)
+            (held,) = (x.inertia for x in robot.description.links if x.name == link)
+            urdf = with_inertial(urdf, link, held)
+        state = self._plant.state
+        self._plant, self.why_own = make_plant(
+            robot, urdf, self._step / NANO, friction=self._friction
+        )
+        self._plant.state = state
+        self.robot = robot
 
     def _release(self, command: Array) -> None:
         if command.any():

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tumbling satellite grasps a body that nobody knows, learns what it is, and goes on with it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vm_dynamics.demo.log import Log
+from vm_dynamics.demo.scenario import DEG, Bar, Scenario, within_limits
+from vm_dynamics.demo.tumbling import BENT, FEEDBACK, TUMBLING
+from vm_dynamics.errors import ParameterError
+from vm_dynamics.identification import ExcitingMotion, exciting_motion
+from vm_dynamics.lie.se3 import Array
+from vm_dynamics.ros.client import Client
+from vm_dynamics.simulation import State
+
+MASS = 60.0  # [kg]
+COM = (0.1, -0.05, 0.3)  # [m]
+INERTIA = (3.0, 0.2, -0.1, 3.5, 0.15, 2.5)  # [kg m^2]
+GRASPED_AT, MOVED_FOR, PAUSE = 10.0, 18.0, 3.0  # [s]
+HEAVIEST = 100.0  # [kg] that the arm's motion leaves effort for
+SETTLED = 3.0  # [s] of a motion after which it is judged
+ENCODER_NOISE = 1e-4  # [rad]: exact positions would tell everything at once
+
+
+class Grasp(Scenario):
+    """Scenario: an unknown body is grasped, noticed, learnt and handed to all nodes."""
+
+    NAME = "grasp"
+    TITLE = "a tumbling satellite grasps 60 kg that nobody knows of, and learns what it is"
+    DURATION = 60.0
+    MIN_DURATION = 55.0
+
+    def __init__(self, robot: str | None, duration: float | None, seed: int) -> None:
+        """Nothing found yet."""
+        super().__init__(robot, duration, seed)
+        self._noticed = np.inf
+        self.found: list[tuple[float, float]] = []  # times [s] and masses [kg]
+        self._listens = False
+
+    @property
+    def start(self) -> State:
+        """Tumbling, the arm bent and at rest."""
+        q = within_limits(self.robot, BENT)
+        return State(np.eye(4), q, TUMBLING, np.zeros(self.robot.n))
+
+    @cached_property
+    def motion(self) -> ExcitingMotion:
+        """What the arm does to learn what it holds."""
+        tip = self.robot.tip_link
+        return exciting_motion(
+            self.robot,
+            tip,
+            duration=MOVED_FOR,
+            heaviest=HEAVIEST,
+            start=self.start.q,
+            candidates=8,
+        )
+
+    @property
+    def moves_at(self) -> tuple[float, float]:
+        """When the motion begins, with the body unknown and known [s]."""
+        first = GRASPED_AT + PAUSE
+        return first, first + MOVED_FOR + PAUSE
+
+    def target(self, t: float) -> tuple[Array, Array, Array]:
+        """The same motion twice."""
+        first, second = self.moves_at
+        return self.motion(t - (second if t >= second else first))
+
+    def sim_parameters(self) -> dict[str, Any]:
+        """Encoders that are not exact."""
+        return {"joint_position_deviation": ENCODER_NOISE}
+
+    def compensator_parameters(self) -> dict[str, Any]:
+        """Compensation from the start on."""
+        return {"law": 2, **FEEDBACK, **self.gains(60.0)}
+
+    def parameters(self, viewer: bool) -> dict[str, dict[str, Any]]:
+        """With somebody who learns."""
+        out = super().parameters(viewer)
+        shared = {"use_sim_time": True, "gravity": list(self.GRAVITY), "rate": 5.0}
+        return {"identifier_node": shared, **out}
+
+    def drive(self, t: float, client: Client, log: Log) -> None:
+        """Grasp, notice, learn, hand over."""
+        if not self._listens:
+            self._listens = True
+            client.on_array(
+                "identifier_node/payload",
+                lambda x: self.found.append((1e-9 * client.nanos, float(x[0]))),
+            )
+        happened = [name for _, name in log.events]
+        if not happened and t >= GRASPED_AT:
+            client.set_parameters(
+                "sim_node",
+                {
+                    "grasp.link": self.robot.tip_link,
+                    "grasp.mass": MASS,
+                    "grasp.com": list(COM),
+                    "grasp.inertia": list(INERTIA),
+                },
+            )
+            client.trigger("identifier_node/reset")
+            log.events.append((t, "grasped"))
+        is_doubtful = client.conditions.get("/observer_node", {}).get("estimate") == "inconsistent"
+        if happened == ["grasped"] and is_doubtful:
+            self._noticed = t - log.events[0][0]
+            log.events.append((t, "noticed"))
+        if "applied" not in happened and t >= self.moves_at[1] - 0.5 * PAUSE:
+            is_done, words = client.trigger("identifier_node/apply")
+            if not is_done:
+                raise ParameterError(f"identifier_node/apply: {words}")
+            log.events.append((t, "applied"))
+        super().drive(t, client, log)
+
+    def bars(self, log: Log) -> list[Bar]:
+        """How soon it was noticed, how well it was learnt, and what that is worth."""
+        first, second = (begin + SETTLED for begin in self.moves_at)
+        t, errors = log.velocity_errors
+
+        def angular(begin: float) -> float:
+            late = errors[(t >= begin) & (t < begin + MOVED_FOR - SETTLED)]
+            return (
+                float(np.sqrt((late[:, 3:] ** 2).sum(axis=1).mean())) / DEG
+                if len(late)
+                else np.inf
+            )
+
+        mass = self.found[-1][1] if self.found else np.inf
+        return [
+            Bar("noticed after the grasp", self._noticed, 5.0, "s"),
+            Bar("mass off", 100.0 * abs(mass / MASS - 1.0), 2.0, "%"),
+            Bar("angular velocity error, body unknown", angular(first), np.inf, "deg/s"),
+            Bar("angular velocity error, body known", angular(second), 0.25, "deg/s"),
+            *self.joint_bars(
+                "joint error, body unknown", log, first, first + MOVED_FOR - SETTLED, {}
+            ),
+            *self.joint_bars(
+                "joint error, body known", log, second, second + MOVED_FOR - SETTLED, {}
+            ),
+        ]
