@@ -144,11 +144,15 @@ def sense(motion, seed, *, encoder=ENCODER_NOISE, effort=0.0, wrench=(0.0, 0.0))
     )
 
 
-def feed(identifier, sensed, *, efforts=True):
-    """Let an identifier see it all."""
+def feed(identifier, sensed, *, efforts=True, since=0.0, after=0.0, each=None):
+    """Let an identifier see it all, or what came since a time, later by so many seconds."""
     motion = sensed.motion
     pushed = sensed.F.any()
-    for k, t in enumerate(motion.t.tolist()):
+    for k, t in enumerate((motion.t + after).tolist()):
+        if motion.t[k] < since:
+            continue
+        if each is not None:
+            each()
         if pushed:
             identifier.base_wrench(t, sensed.F[k])
         if k % POSE_EVERY == 0:

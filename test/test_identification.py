@@ -2,6 +2,7 @@
 """What hangs at a link and how joints rub, learnt from motions that MuJoCo makes."""
 
 import time
+from dataclasses import replace
 from functools import cache
 
 import identifying
@@ -153,13 +154,64 @@ def test_what_is_learnt_survives_a_gap(grasped):
     assert (np.diag(after) <= np.diag(before) * (1.0 + 1e-6)).all()
 
 
-def test_without_efforts_the_momentum_tells_what_size_a_payload_has(grasped):
-    motion, payload, _ = grasped
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in (2, 3, 4, 5))]
+)
+def test_without_efforts_the_momentum_tells_what_a_payload_is(seed):
+    motion, payload = excited("satellite_arm7", 60.0)
     identifier = identifier_of("satellite_arm7", motion, payload.link)
-    feed(identifier, sensed_of("satellite_arm7", motion, 1), efforts=False)
-    assert 30.0 < identifier.mass < 120.0  # it began with 36 kg, give or take a factor of 20
+    feed(identifier, sensed_of("satellite_arm7", motion, seed), efforts=False)
+    print(numbers_of(identifier), np.sqrt(np.diag(identifier.covariance)))
+    assert abs(z_scores(identifier, payload.numbers)).max() < 4.0
+    assert abs(identifier.mass / 60.0 - 1.0) < 0.2
     body_found = Inertia.of(identifier.mass, identifier.com, identifier.inertia)
     assert body_found.unphysical() is None and body_found.triangle_violation() is None
+
+
+@cache
+def rubbing():
+    """An arm that is held for a while, then moved, with 60 kg and MuJoCo's dry friction."""
+    payload = payload_of("satellite_arm7", 60.0)
+    robot = load("satellite_arm7")
+    proposal = vm.exciting_motion(robot, payload.link, duration=10.0, heaviest=200.0)
+    late = move("satellite_arm7", payload, lambda t: proposal(t - 3.0), 13.0, friction=True)
+    return late, payload
+
+
+@pytest.mark.parametrize("rest", [0.0, 1.0, 2.0, 3.0])
+def test_an_arm_that_was_held_at_first_and_rubs_leads_nobody_astray(rest):
+    motion, payload = rubbing()
+    identifier = identifier_of("satellite_arm7", motion, payload.link, friction=True)
+    sensed = sensed_of("satellite_arm7", motion, 1)
+    feed(identifier, sensed, since=rest)
+    assert identifier.status.state == "learning" and identifier.status.misfit < 1.5
+    assert abs(z_scores(identifier, payload.numbers)).max() < 5.0
+    assert abs(identifier.mass / 60.0 - 1.0) < 0.02
+
+
+def test_what_came_before_a_grasp_is_given_up():
+    motion, payload = rubbing()
+    before, _ = excited("satellite_arm7", 5.0, 8.0)
+    identifier = identifier_of("satellite_arm7", motion, payload.link, friction=True)
+    feed(identifier, sensed_of("satellite_arm7", before, 2))
+    states = []
+    feed(
+        identifier,
+        sensed_of("satellite_arm7", motion, 1),
+        after=8.0 + 0.004,
+        each=lambda: states.append(identifier.status.state),
+    )
+    assert "inconsistent" in states and states[-1] == "learning"
+    assert identifier.status.restarts >= 1
+    assert abs(identifier.mass / 60.0 - 1.0) < 0.02
+
+
+def test_efforts_that_are_not_those_of_the_robot_are_inconsistent(grasped):
+    motion, payload, _ = grasped
+    identifier = identifier_of("satellite_arm7", motion, payload.link)
+    sensed = sensed_of("satellite_arm7", motion, 1)
+    feed(identifier, replace(sensed, tau=sensed.tau[:, ::-1]))
+    assert identifier.status.state == "inconsistent"
 
 
 def test_a_robot_at_rest_in_space_says_what_it_cannot_tell():
@@ -375,8 +427,7 @@ def test_a_payload_is_learnt_as_well_as_the_data_allow(name, mass):
 
 
 @pytest.mark.slow
-def test_the_effort_that_friction_of_a_free_arm_takes_is_learnt_within_a_tenth():
-    """Its two parts are told apart less well at 0.28 rad/s, the fastest of this motion."""
+def test_friction_of_a_free_arm_is_learnt_within_a_tenth():
     robot = load("satellite_arm7")
     proposal = vm.exciting_motion(robot, "tool", duration=SECONDS)
     nothing = block("tool", 1e-6, (0.0, 0.0, 0.0), (0.1, 0.1, 0.1))
@@ -385,10 +436,8 @@ def test_the_effort_that_friction_of_a_free_arm_takes_is_learnt_within_a_tenth()
     for seed in SEEDS:
         identifier = vm.FrictionIdentifier(wrong, effort_deviation=1e-2)
         feed(identifier, sensed_of("satellite_arm7", motion, seed))
-        for speed in (0.1, 0.28):
-            qd = np.full(7, speed)
-            found, expected = identifier.robot.joint_friction(qd), robot.joint_friction(qd)
-            np.testing.assert_allclose(found, expected, rtol=0.1)
+        np.testing.assert_allclose(identifier.damping, robot.damping, rtol=0.1)
+        np.testing.assert_allclose(identifier.friction, robot.friction, rtol=0.1)
 
 
 @pytest.mark.slow

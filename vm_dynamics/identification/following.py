@@ -10,10 +10,12 @@ the samples enter by their projections on as many polynomials as it has terms.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from vm_dynamics.dynamics.loads import STICTION_SPEED
 from vm_dynamics.identification import _kernels
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
@@ -25,6 +27,7 @@ POWERS = 5  # terms of the series that are kept
 DRIVEN_DEVIATION = 0.5
 EARLY = 1.0  # [s], how long the motion counts as hardly known
 FAR = 0.02  # error of a joint from which on the equations are other ones [rad or m]
+MISFIT_WINDOWS = 8  # windows over which it is watched whether the model fits
 LARGEST = 1e3  # of velocities [SI], beyond which a model has nothing to do with the robot
 _EXPONENTS = np.arange(POWERS)
 NO_FLUID = (np.empty((0, 6, 6)), np.empty((0, 1)), np.zeros(3))
@@ -94,8 +97,11 @@ class Window(NamedTuple):
     twist: Array | None = None
     start: State | None = None
 
-    def smooth(self, noise: Noise) -> tuple[Array, Array]:
-        """Velocities and accelerations over each interval, shape (L, n), by a cubic."""
+    def smooth(self, noise: Noise) -> tuple[Array, Array, Array]:
+        """Velocities and accelerations over each interval, shape (L, n), by a cubic.
+
+        Also how many times as far as their noise samples are off it, shape (n,), 1 at least.
+        """
         duration = self.stamps[-1] - self.stamps[0]
         s = (self.stamps - self.stamps[0]) / duration
         k = np.arange(min(4, len(s)))
@@ -109,7 +115,8 @@ class Window(NamedTuple):
         basis = np.concatenate((wp * positions, wv * velocities))
         values = np.concatenate((wp * self.q, wv * self.qd))
         fit = np.linalg.lstsq(basis, values, rcond=None)[0]
-        return rate @ fit, second @ fit
+        off = ((basis @ fit - values) ** 2).mean(axis=0)
+        return rate @ fit, second @ fit, np.sqrt(np.maximum(off, 1.0))
 
 
 class Unknowns(Protocol):
@@ -148,6 +155,7 @@ class Follower:
         rejected: poses that did not fit.
         used: poses that did.
         early: how long the motion was hardly known [s], and what it was then.
+        misfits: normalised innovation squared of the last windows, by number: 1 if all is right.
     """
 
     def __init__(self, robot: Robot, unknowns: Unknowns, noise: Noise, gate: float) -> None:
@@ -175,6 +183,7 @@ class Follower:
         )
         self.early: tuple[float, State] | None = None
         self.rejected = self.used = 0
+        self.misfits: deque[float] = deque(maxlen=MISFIT_WINDOWS)
 
     def restart(self, mean: Array, factor: Array, at: Array) -> None:
         """Know nothing but a prior.
@@ -190,6 +199,7 @@ class Follower:
         self._at, self._shift = at, mean - at
         self._models = self.unknowns.models(at).copy()
         self._state, self._before = None, None
+        self.misfits.clear()
 
     @property
     def numbers(self) -> Array:
@@ -209,6 +219,12 @@ class Follower:
         """Look at the equations near these unknowns from now on, shape (p,)."""
         self._at, self._shift = at, self.numbers - at
         self._models, self._before = self.unknowns.models(at).copy(), None
+
+    @property
+    def misfit(self) -> float:
+        """Median of the last misfits; NaN while there are too few."""
+        full = len(self.misfits) == MISFIT_WINDOWS
+        return float(np.median(self.misfits)) if full else np.nan
 
     @property
     def is_alive(self) -> bool:
@@ -257,7 +273,10 @@ class Follower:
         gained = np.linalg.cholesky(gain)
         inverse, _ = self._invert(gained, lower=1)
         wide = wide @ inverse.T
-        mean += wide @ (inverse @ (known.T @ (errors - rows @ mean)))
+        off = errors - rows @ mean
+        explained = inverse @ (known.T @ off)
+        self.misfits.append(float(off @ off - explained @ explained) / len(off))
+        mean += wide @ explained
         mean = flow @ mean
         self.factor = _triangular(flow @ wide)
         g, q, V, qd = (x[-1] for x in motion)
@@ -366,10 +385,17 @@ class Follower:
             given[:, b:] = window.effort
             deviation[b:] = self._noise.effort / np.sqrt(count)
             if self.unknowns.rubs:
-                rubbing = self.unknowns.friction(self._at, window.smooth(self._noise)[0])
+                speeds = window.smooth(self._noise)[0]
+                rubbing = self.unknowns.friction(self._at, speeds)
                 given[:, b:] += rubbing
-                # where a joint turns round it is not known well when
-                deviation[b:] = np.hypot(deviation[b:], rubbing.std(axis=0))
+                # where a joint turns round it is not known well when, nor which way one is held
+                # that hardly moves
+                faster, slower = (
+                    self.unknowns.friction(self._at, speeds + x)
+                    for x in (STICTION_SPEED, -STICTION_SPEED)
+                )
+                held = 0.5 * (slower - faster).mean(axis=0)
+                deviation[b:] = np.sqrt(deviation[b:] ** 2 + rubbing.var(axis=0) + held**2)
         # of white noise, the mean and the rise
         return passive, given, np.concatenate((deviation, np.sqrt(3.0) * deviation[b:]))
 
@@ -431,6 +457,8 @@ class Follower:
     ) -> tuple[Array, Array]:
         """What the joint samples say of the error where the window begins, whitened."""
         weight = self._weight
+        if window.effort is None:  # their accelerations are taken for straight lines
+            weight = weight / np.tile(window.smooth(self._noise)[2], 2)
         Q, R = np.linalg.qr(times[:, None] ** _EXPONENTS)
         seen = weight[:, None] * powers[:, self._seen]
         rows = R @ seen.reshape(POWERS, -1)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,11 +33,10 @@ class FrictionIdentifier(Identifier):
         ParameterError: a parameter that has no meaning, or a robot without joints.
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        **options: Any,
-    ) -> None:
+    # Dry friction jumps within a window where joints turn round: misfits of 4 are usual.
+    ASTRAY: ClassVar[float] = 10.0
+
+    def __init__(self, robot: Robot, **options: Any) -> None:
         unknowns = FrictionUnknowns(robot)
         super().__init__(robot, unknowns, unknowns.likely(), **options)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,13 @@ from vm_dynamics.robot import Robot
 # Durations of the record after which all of it is worked through again [s]: what is learnt from
 # the first samples is learnt far from the truth, where the equations are other ones.
 SETTLING = (1.0, 2.0)
+# Samples that do not fit mean that the search went astray, or that the robot has changed. All of
+# the record is worked through again if it is not longer than this [s], and given up if that does
+# not help, or is of no use, because it was just done: it has to have grown by this factor.
+MOST_KEPT = 20.0
+GROWTH = 1.5
+VAGUE, KNOWN = 0.1, 0.01  # parts of the prior's deviation
+CALM = 5.0  # [s] that a new beginning has to fit, before it is trusted
 LARGEST = 1e9  # of joint samples, beyond all that occurs in SI units
 GATE = 0.9999  # probability of poses that are not rejected
 START_TWIST = (1.0, 1.0)  # deviation of the base velocity to begin with [m/s, rad/s]
@@ -43,7 +50,11 @@ class IdentifierStatus(NamedTuple):
     """How it goes.
 
     Attributes:
-        state: ``waiting`` for joints and a pose, or ``learning``.
+        state: ``waiting`` for joints and a pose, ``learning``, or ``inconsistent``: nothing that
+            could be learnt fits the motion, or did until a short time ago.
+        misfit: normalised innovation squared by number, median of the last windows: 1 is right,
+            much more means a wrong model, or more noise than told; NaN if not known.
+        restarts: how often everything was forgotten because nothing fitted it.
         duration: of the motion that was worked through [s].
         used: poses that were.
         rejected: poses that did not fit.
@@ -54,6 +65,8 @@ class IdentifierStatus(NamedTuple):
     """
 
     state: str
+    misfit: float
+    restarts: int
     duration: float
     used: int
     rejected: int
@@ -79,7 +92,12 @@ class Identifier:
         window: time over which samples are gathered [s].
         delay: how late poses and wrenches may come [s].
         joints_timeout: the longest gap between joint samples that is bridged [s].
+
+    Attributes:
+        ASTRAY: misfit from which on something is wrong; 1 is right.
     """
+
+    ASTRAY: ClassVar[float] = 3.0
 
     def __init__(
         self,
@@ -120,14 +138,16 @@ class Identifier:
             delay=positive("delay", delay),
             gap=positive("joints_timeout", joints_timeout, least=window),
         )
-        self._malformed = 0
+        self._malformed = self._restarts = 0
+        self._doubtful = 0.0  # until this duration it is not trusted [s]
         self._forget()
         _kernels.follow.compile()
 
     def _forget(self) -> None:
-        self._first: list[Window] = []
+        self._kept: list[Window] = []
         self._duration, self._stage, self._next_look = 0.0, 0, 0.0
-        self._theta = self._prior.mean
+        self._settled = 0.0  # duration up to which all was worked through at once [s]
+        self._theta, self._settled_sigma = self._prior.mean, self._prior.deviation
         self._found: tuple[Array, Array] | None = None
 
     # -- inputs ---------------------------------------------------------------------------------
@@ -196,33 +216,73 @@ class Identifier:
 
     def reset(self) -> None:
         """Forget everything but the counters."""
-        self._record.clear()
-        self._follower.lose()
-        self._forget()
+        self._doubtful = 0.0
+        self._begin_anew()
 
     # -- learning -------------------------------------------------------------------------------
 
     def _learn(self, window: Window) -> None:
-        follower = self._follower
         self._duration += window.stamps[-1] - window.stamps[0]
         self._found = None
-        if self._stage == len(SETTLING):
-            follower.step(window)
-            if self._duration >= self._next_look:
-                self._next_look *= 2.0
-                follower.look(follower.unknowns.numbers(self.estimate[0]))
+        if self._duration <= MOST_KEPT:
+            self._kept.append(window)
+        else:
+            self._kept = []
+        if self._stage < len(SETTLING):
+            if self._duration >= SETTLING[self._stage]:
+                self._stage += 1
+                self._settle(guess=self._stage == 1)
             return
-        self._first.append(window)
-        if self._duration >= SETTLING[self._stage]:
-            if self._stage == 0:
-                guess = FirstGuess(self._model, follower.unknowns, self._noise, self._first)
-                self._theta = guess.search(self._prior)
-                self._first[0] = self._first[0]._replace(twist=guess.twist)
-            self._stage += 1
-            self._theta = settle(follower, self._first, self._prior, self._theta)
-        if self._stage == len(SETTLING):
-            self._first = []
-            self._next_look = 2.0 * self._duration
+        self._follower.step(window)
+        if self._is_astray:
+            self._find_back()
+        elif self._duration >= self._next_look:
+            self._look_again(knows_efforts=window.effort is not None)
+
+    def _look_again(self, *, knows_efforts: bool) -> None:
+        """Look at the equations near the present estimate.
+
+        What came while something was vague that is known by now was looked at far from the truth,
+        and is worked through again. Without efforts everything is learnt slowly.
+        """
+        sigma, wide = np.sqrt(np.diag(self.estimate[1])), self._prior.deviation
+        learnt = (self._settled_sigma > VAGUE * wide) & (sigma < KNOWN * wide)
+        if self._kept and (learnt.any() or not knows_efforts):
+            self._settle(guess=False)
+        else:
+            self._next_look *= GROWTH
+            self._follower.look(self._follower.unknowns.numbers(self.estimate[0]))
+
+    def _settle(self, *, guess: bool) -> None:
+        """Work through all that came, from a guess or from the last estimate."""
+        if guess:
+            first = FirstGuess(self._model, self._follower.unknowns, self._noise, self._kept)
+            self._theta = first.search(self._prior)
+            self._kept[0] = self._kept[0]._replace(twist=first.twist, start=None)
+        self._theta = settle(self._follower, self._kept, self._prior, self._theta)
+        self._settled, self._next_look = self._duration, GROWTH * self._duration
+        self._found = None
+        self._settled_sigma = np.sqrt(np.diag(self.estimate[1]))
+
+    @property
+    def _is_astray(self) -> bool:
+        return not self._follower.is_alive or self._follower.misfit > self.ASTRAY
+
+    def _find_back(self) -> None:
+        """Look for an estimate that fits all that came, or else begin anew."""
+        if self._kept and self._duration < GROWTH * self._settled:
+            return
+        if self._kept:
+            self._settle(guess=True)
+        if self._is_astray:
+            self._restarts += 1
+            self._begin_anew()
+            self._doubtful = CALM
+
+    def _begin_anew(self) -> None:
+        self._record.clear()
+        self._follower.lose()
+        self._forget()
 
     @property
     def estimate(self) -> tuple[Array, Array]:
@@ -238,8 +298,13 @@ class Identifier:
     def status(self) -> IdentifierStatus:
         """State, duration and counters."""
         record, follower = self._record, self._follower
+        state = "learning" if follower.is_alive else "waiting"
+        if self._duration < self._doubtful or follower.misfit > self.ASTRAY:
+            state = "inconsistent"
         return IdentifierStatus(
-            "learning" if follower.is_alive else "waiting",
+            state,
+            follower.misfit,
+            self._restarts,
             self._duration,
             follower.used,
             follower.rejected,

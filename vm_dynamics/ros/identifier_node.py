@@ -43,6 +43,10 @@ from vm_dynamics.ros.robot_node import RobotNode
 
 APPLY_TIMEOUT = 10.0  # [s] for the answer of each node
 NEGLIGIBLE_MASS = 1e-3  # of the robot's: nothing to hand over
+INCONSISTENT = (
+    "wrong masses or friction in the URDF, another link that holds it, efforts of another kind "
+    "(effort_of, friction), more noise than told, or a body grasped a moment ago"
+)
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,8 @@ class IdentifierNode(RobotNode):
             return [], "the node is not active, or has no robot"
         if identifier.status.state == "waiting":
             return [], "nothing is learnt yet: it takes joint states and poses of a moving robot"
+        if identifier.status.state == "inconsistent":
+            return [], f"what is learnt does not fit the motion: {INCONSISTENT}"
         if unknown := identifier.unexcited:
             return [], f"the motion so far does not tell {', '.join(unknown)}"
         is_light = identifier.mass < NEGLIGIBLE_MASS * robot.total_mass
@@ -271,6 +277,8 @@ class IdentifierNode(RobotNode):
             "identifier": status.state,
             "efforts": "heard" if self._has_efforts else "none: the momentum alone tells",
             "learnt from": f"{status.duration:.1f} s",
+            "misfit": f"{status.misfit:.2f}, 1 is right",
+            "restarts": str(status.restarts),
             "applied": self._applied,
         }
         if status.state == "waiting":
@@ -279,6 +287,8 @@ class IdentifierNode(RobotNode):
         values["mass"] = f"{identifier.mass:.4g} +- {sigma:.2g} kg"
         unknown = identifier.unexcited
         values["not told yet"] = ", ".join(unknown) or "nothing"
+        if status.state == "inconsistent":
+            return WARN, f"inconsistent: {INCONSISTENT}", values
         return OK, f"learning, {'some' if unknown else 'all'} of it told", values
 
 
