@@ -166,6 +166,27 @@ def test_the_compiled_step_is_that_of_eqs_37_42_and_51(base, gains):
     assert abs((mu_hat - s.mu) / dt - mu_dot).max() < 1e-3 * scale
 
 
+# -- another payload ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_that_takes_over_goes_on_as_the_other_did_and_never_begins_anew(short, name):
+    calls = list(events(short))
+    half = len(calls) // 2
+    former = feed(made(name), calls[:half])
+    late = next(call for call in reversed(calls[: half - 60]) if call[0] == "pose")
+    later = made(name)
+    assert later.take_over(former)
+    np.testing.assert_allclose(later.twist, former.twist, atol=1e-12)
+    feed(later, [("pose", late[1] - 1e-3, *late[2:])])
+    assert later.status.late == 1  # what was measured before has been used
+    for observer in (former, later):
+        feed(observer, calls[half : half + 800])
+    assert later.status.reinitialisations == 0
+    off = later.twist - former.twist
+    assert np.linalg.norm(off[3:]) < 2.0 * DEG and np.linalg.norm(off[:3]) < 0.05
+
+
 # -- what the printed observer does ---------------------------------------------------------------
 
 

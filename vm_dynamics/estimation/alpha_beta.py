@@ -8,7 +8,13 @@ from typing import Any
 
 from vm_dynamics.compiled import EntryPoint
 from vm_dynamics.estimation.checks import pair, positive
-from vm_dynamics.estimation.estimate import Estimate, Measurement, plain_nis, straightened
+from vm_dynamics.estimation.estimate import (
+    SHORTEST,
+    Estimate,
+    Measurement,
+    plain_nis,
+    straightened,
+)
 from vm_dynamics.estimation.history import Verdict
 from vm_dynamics.estimation.observer import Observer
 from vm_dynamics.estimation.shape import Shape
@@ -70,6 +76,8 @@ class AlphaBetaObserver(Observer):
         self, estimate: Estimate, t: float, pose: Measurement, shape: Shape
     ) -> tuple[Estimate, Verdict]:
         T = t - estimate.t_pose
+        if T < SHORTEST:
+            return estimate, Verdict.NOTHING
         z = math.exp(-self.bandwidth * T)
         alpha, beta = 1.0 - z * z, (1.0 - z) * (1.0 - z)
         e = self._pose_error(estimate.g, pose.value)

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vm_dynamics.estimation.checks import positive
-from vm_dynamics.estimation.estimate import Estimate, Measurement, plain_nis
+from vm_dynamics.estimation.estimate import SHORTEST, Estimate, Measurement, plain_nis
 from vm_dynamics.estimation.history import Verdict
 from vm_dynamics.estimation.observer import Observer
 from vm_dynamics.estimation.shape import Shape
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
-
-SHORTEST = 1e-6  # [s], between poses whose difference is a velocity
 
 
 class LastPose(NamedTuple):
@@ -39,6 +37,15 @@ class DifferentiatedPose(Observer):
     def __init__(self, robot: Robot, *, cutoff: float = 0.5, **options: Any) -> None:
         super().__init__(robot, **options)
         self._cutoff = positive("cutoff", cutoff)
+
+    def take_over(self, former: Observer) -> bool:
+        """Go on from an observer of the same robot with other inertias; see Observer."""
+        if not super().take_over(former):
+            return False
+        event = self._history.events[-1]
+        last = LastPose(former.base_pose, is_first=False)
+        event.estimate = event.estimate._replace(m=former.twist, memory=last)
+        return True
 
     # ``m`` of the estimates is the twist V itself, shape (b,)
 

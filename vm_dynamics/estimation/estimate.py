@@ -11,6 +11,7 @@ import numpy as np
 from vm_dynamics.estimation._kernels import HUGE
 from vm_dynamics.lie.se3 import Array
 
+SHORTEST = 1e-6  # [s], between poses that tell a velocity
 LARGEST_NIS = 1e300
 NO_WRENCH = np.zeros(6)
 

@@ -136,6 +136,13 @@ class History(Generic[E]):
         self._newest: float | None = None  # stamp of the newest joint sample
         self._strange = 0  # joint samples in a row whose stamps do not fit the clock
 
+    def forget_past(self) -> None:
+        """Forget all but the newest joint sample, with the newest estimate: nothing changes it."""
+        newest = self.newest_joints()
+        if newest is not None:
+            newest.estimate = self.events[-1].estimate
+            self.events = [newest]
+
     def newest_joints(self) -> Event[E] | None:
         """The newest joint sample, if one is remembered."""
         return self._joints_before(len(self.events))

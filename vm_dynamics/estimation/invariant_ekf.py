@@ -43,7 +43,7 @@ WIDEST = 8
 # A measurement beyond the gate, but not that far beyond it, and the second in a row, speaks
 # against the model rather than against the sensor.
 SUSPECT_GATES = 10.0
-TAKEN_OVER = 4.0  # more covariance of a velocity that another model has estimated
+TAKEN_OVER = 2.0  # more covariance of a velocity that another model has estimated
 SUSPECT_MISSES = 2  # measurements rejected in a row that speak against the estimate
 WIDEST_STEP = 1e6
 

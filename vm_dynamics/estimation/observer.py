@@ -182,6 +182,8 @@ class Observer(ABC):
         self.joints(stamp, q, qd)
         self.pose(stamp, former.base_pose, None if covariance is None else covariance[:b, :b])
         self._mu_0 = start
+        # what comes later must not begin it anew, nor what was measured before
+        self._history.forget_past()
         return True
 
     def _add(self, stamp: Any, kind: Kind, data: Any) -> None:
