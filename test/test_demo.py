@@ -120,7 +120,8 @@ def test_targets_of_another_robot_stay_off_all_limits(name, which, tmp_path):
     assert (abs(qd) <= robot.velocity_limits).all()
     moved = np.ptp(q, axis=0)
     sliding = robot.prismatic & limited
-    assert (moved[sliding] <= 0.5 * span[sliding]).all()
+    if name != "grasp":  # which moves them as far as they go, to learn
+        assert (moved[sliding] <= 0.5 * span[sliding]).all()
     if name == "tumbling":
         assert (moved[limited] > 0.0).all(), "all of them move"
         assert moved[~robot.prismatic].max() == pytest.approx(0.3, rel=1e-2)
@@ -274,7 +275,7 @@ def test_a_signal_at_any_time_ends_all_processes(tmp_path, number):
 # One on MuJoCo, one on the package's own integrator; the others are run by hand, see docs/demo.md.
 @pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.parametrize("name", ["tumbling", "underwater"])
+@pytest.mark.parametrize("name", ["tumbling", "underwater", "grasp"])
 def test_a_scenario_meets_its_bars_and_leaves_pictures_and_a_recording(tmp_path, name):
     from rosbags.highlevel import AnyReader
     from rosbags.rosbag2 import Reader

@@ -129,6 +129,18 @@ def test_commands_move_the_joints_and_failed_motors_do_not(graph):
     assert not refused and "elbow" in reason and "joint1" in reason
 
 
+def test_a_body_may_be_grasped_while_it_runs_if_it_can_exist(graph):
+    heard = Heard(graph, friction=False, joint_rate=100.0)
+    fine, reason = graph.set_parameter(heard.process, "grasp.link", "hand")
+    assert not fine and "hand" in reason and "tool" in reason
+    assert graph.set_parameter(heard.process, "grasp.mass", 60.0) == (True, "")
+    assert graph.set_parameter(heard.process, "grasp.link", "tool") == (True, "")
+    fine, reason = graph.set_parameter(heard.process, "grasp.com", [0.0, 0.1])
+    assert not fine and "grasp.com" in reason
+    count = len(heard.joints)
+    graph.until(lambda: len(heard.joints) > count + 20, "joint states of a robot with a body")
+
+
 def test_motors_and_thrusters_stop_when_commands_do(graph):
     """As the watchdog of a driver has it, for zeros cannot cross a dead link."""
     heard = Heard(

@@ -83,6 +83,39 @@ def test_a_failed_motor_gives_nothing_and_may_come_back():
         sim.fail(["joint99"])
 
 
+@pytest.mark.filterwarnings("ignore::vm_dynamics.SimulationWarning")
+@pytest.mark.parametrize("engine", ["mujoco", "own"])
+def test_a_body_that_is_grasped_moves_with_the_link_from_then_on(monkeypatch, engine):
+    if engine == "own":
+        monkeypatch.setitem(sys.modules, "mujoco", None)
+    body = ("tool", 60.0, (0.1, -0.05, 0.3), (3.0, 0.2, -0.1, 3.5, 0.15, 2.5))
+    bare, loaded = load("satellite_arm7"), load("satellite_arm7").with_payload(*body)
+    sim = satellite(friction=False)
+    sim.advance(50)
+    before = sim.state
+    sim.grasp(*body)
+    np.testing.assert_allclose(sim.state.V, before.V)  # nothing bumps
+    sim.command(np.array([5.0, -3.0, 2.0, 1.0, 1.0, 0.5, 0.5]))
+    sim.advance(250)
+    after = sim.state
+    assert abs(after.qd).max() > 1e-3
+    h = loaded.spatial_momentum(*before)
+    # an integrator of order one in MuJoCo
+    np.testing.assert_allclose(loaded.spatial_momentum(*after), h, atol=0.02 * np.linalg.norm(h))
+    assert np.linalg.norm(bare.spatial_momentum(*after) - h) > 0.1 * np.linalg.norm(h)
+    sim.grasp("", 0.0, np.zeros(3), np.zeros(6))
+    assert sim.robot.total_mass == bare.total_mass
+
+
+def test_a_body_that_cannot_be_is_not_grasped():
+    sim = satellite()
+    with pytest.raises(vm.UnknownLinkError, match="hand"):
+        sim.grasp("hand", 1.0, np.zeros(3), np.eye(3))
+    with pytest.raises(vm.VmDynamicsError, match="mass"):
+        sim.grasp("tool", -1.0, np.zeros(3), np.eye(3))
+    assert sim.robot.total_mass == load("satellite_arm7").total_mass
+
+
 @pytest.mark.parametrize("bad", [np.zeros(6), np.full(7, np.nan), np.full(7, np.inf)])
 def test_a_bad_command_is_refused_and_the_last_one_stays(bad):
     sim = satellite()

@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         default="tumbling",
         choices=("tumbling", "reorient", "aerial", "underwater", "failure", "grasp"),
         help="what happens [%(default)s]: a satellite tumbles; its arm turns it; a hexacopter "
-        "hovers; an underwater vehicle keeps station; a joint fails",
+        "hovers; an underwater vehicle keeps station; a joint fails; an unknown body is grasped",
     )
     demo.add_argument("--robot", help="name or path of another robot than the scenario's own")
     demo.add_argument(

@@ -124,6 +124,7 @@ def _payload(figure: Any, scenario: Grasp, log: Log) -> None:
     axes.axhline(MASS, color="0.4", linewidth=0.8, label="true")
     axes.grid(alpha=0.3)
     _mark(axes, log)
+    axes.set_ylim(0.0, 2.0 * MASS)  # the first guesses are far off
     axes.set_title("mass of what was grasped")
     axes.set_xlabel("simulated time [s]")
     axes.set_ylabel("[kg]")
