@@ -9,7 +9,7 @@ import identifying
 import numpy as np
 import pytest
 from cases import load
-from identifying import EARTH, block, bound, feed, move, sense
+from identifying import ATTITUDE_NOISE, EARTH, POSITION_NOISE, block, bound, feed, move, sense
 
 import vm_dynamics as vm
 from vm_dynamics.identification import pseudo_inertia as body
@@ -17,6 +17,7 @@ from vm_dynamics.identification.fitting import Prior, least_squares
 from vm_dynamics.identification.following import Pose
 from vm_dynamics.identification.record import Record
 from vm_dynamics.model.inertia import Inertia
+from vm_dynamics.simulation.plants import MujocoPlant
 
 SECONDS = 30.0
 SEEDS = range(1, 6)
@@ -424,6 +425,65 @@ def test_a_payload_is_learnt_as_well_as_the_data_allow(name, mass):
             assert abs(found[1:4] - payload.com).max() < 0.01
         if mass >= 60.0:
             assert abs(found[4:] - payload.moments).max() < 0.1 * max(payload.moments)
+
+
+def velocity_error(robot, sensed):
+    """RMS of the twist's error of the filter from 5 s on [m/s, rad/s]."""
+    motion, errors = sensed.motion, []
+    ekf = vm.InvariantEkf(robot, pose_deviation=(POSITION_NOISE, ATTITUDE_NOISE))
+    for k, t in enumerate(motion.t.tolist()):
+        if sensed.F.any():
+            ekf.base_wrench(t, sensed.F[k])
+        if k % identifying.POSE_EVERY == 0:
+            ekf.pose(t, sensed.poses[k // identifying.POSE_EVERY])
+        ekf.joints(t, sensed.q[k], sensed.qd[k])
+        if t > 5.0 and k % 5 == 0:
+            errors.append(ekf.twist - motion.V[k])
+    squares = np.square(errors)
+    return np.sqrt([squares[:, :3].sum(axis=1).mean(), squares[:, 3:].sum(axis=1).mean()])
+
+
+def joint_error(model, payload, proposal):
+    """RMS [rad] of an arm that a compensator with a model moves on a tumbling base."""
+    urdf = identifying.loaded_urdf("satellite_arm7", payload)
+    plant = MujocoPlant(vm.load(urdf), urdf, 0.004, friction=True)
+    tumbling = np.array([0.0, 0.0, 0.0, 0.17, 0.02, 0.0])
+    plant.state = vm.State(np.eye(4), proposal(0.0)[0], tumbling, np.zeros(7))
+    compensator = vm.MomentumCompensator(model, 200.0, law=2, friction=True)
+    rng, errors = np.random.default_rng(1), []
+    for k in range(3000):
+        s, target = plant.state, proposal(0.004 * k)
+        compensator.set_target(*target)
+        mu = s.V + model.connection(s.q) @ s.qd
+        tau = compensator.step(s.q, s.qd + 5e-3 * rng.normal(size=7), mu, dt=0.004).tau
+        plant.step(tau, np.zeros(6))
+        if k > 500:
+            errors.append(s.q - target[0])
+    return np.sqrt(np.mean(np.square(errors)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mass"), CASES)
+def test_observer_and_compensation_are_as_good_as_with_the_true_payload(name, mass):
+    motion, payload = excited(name, mass)
+    truth = motion.robot.with_payload(
+        payload.link, payload.mass, payload.com, np.array(payload.moments)
+    )
+    for seed in (1, 2):
+        sensed = sensed_of(name, motion, seed)
+        identifier = identifier_of(name, motion, payload.link)
+        feed(identifier, sensed)
+        other = sensed_of(name, motion, seed + 10)
+        found, best = (velocity_error(robot, other) for robot in (identifier.robot, truth))
+        print("observer", found / best)
+        assert (found <= 1.2 * best).all()
+        if name == "satellite_arm7":
+            proposal = vm.exciting_motion(truth, "tool", duration=12.0, candidates=3)
+            found, best = (
+                joint_error(robot, payload, proposal) for robot in (identifier.robot, truth)
+            )
+            print("compensation", found / best, np.degrees(best))
+            assert found <= 1.2 * best
 
 
 @pytest.mark.slow
