@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What wrong masses, payloads, thrusts and stamps do, as a table: ``make robustness``.
+"""What wrong masses, payloads, thrusts, stamps, friction, wind and pushes do: ``make robustness``.
 
 ``python test/robustness.py`` prints the table of docs/robustness.md: for each condition the median
 and the worst over robots and seeds, and the bar. It takes minutes.
@@ -12,10 +12,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import Pool
+from typing import Any
 
 import numpy as np
+import test_compensator
+import test_computed_torque
 from cases import load
-from imperfect import NOISE, grasp_errors, grasped, hover, motion_of, robot_of, watched, with_base
+from contact_trials import ENDS, random_push, shove
+from imperfect import (
+    NOISE,
+    grasp_errors,
+    grasped,
+    hover,
+    motion_of,
+    robot_of,
+    watched,
+    with_base,
+    with_encoders,
+)
 from tqdm import tqdm
 
 from vm_dynamics.estimation import DifferentiatedPose, InvariantEkf
@@ -91,10 +105,53 @@ def hovering(name: str, seed: int) -> float:
     return hover(robot, seed, 0.02)[1].since(SETTLED)[2]
 
 
+def encoders(part: int, name: str, seed: int) -> float:
+    """With velocities from 12 bits at 500 Hz: part 1 error of V [deg/s], part 2 its NEES."""
+    return with_encoders(motion_of(name), seed)[part]
+
+
+def held(friction: float | None, payload: float, name: str, seed: int) -> float:
+    """Error of the worst joint [deg] of an arm that is held while the base tumbles."""
+    return test_compensator.hold(friction, payload=payload, seed=seed).max()
+
+
+def random_shape(seed: int) -> tuple[float, float]:
+    """A shape of `hexa_arm2`, its arm below the base."""
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.8, 2.2), rng.uniform(-0.7, 0.7)
+
+
+def carried(name: str, seed: int) -> float:
+    """Error of the worst joint [deg] 5 s after 0.6 kg were hung on."""
+    return np.rad2deg(test_computed_torque.carried(random_shape(seed)))
+
+
+def lifted(scale: float, name: str, seed: int) -> float:
+    """Error of the height [mm] after 12 s with masses that are so many times as told."""
+    states = test_computed_torque.hover(random_shape(seed), 14.0, scale=scale)
+    late = states[round(12.0 / test_computed_torque.COARSE) :]
+    return 1e3 * max(abs(s.g[2, 3]) for s in late)
+
+
+def blown(name: str, seed: int) -> float:
+    """Distance [mm] to the place 10 s after a wind of 6 N began."""
+    side = np.random.default_rng(100 + seed).uniform(0.0, 2.0 * np.pi)
+    wind = 6.0 * np.array([np.cos(side), np.sin(side), 0.0])
+    states = test_computed_torque.hover(random_shape(seed), 14.0, wind=wind)
+    return 1e3 * test_computed_torque.off_after(states, 10.0)
+
+
+def pushed(part: str, name: str, seed: int) -> float:
+    """Of a push on a link by chance: time until it is found [ms], or error of the force [%]."""
+    rng = np.random.default_rng(seed)
+    out = shove(name, random_push(name, rng.choice(list(ENDS[name])), rng), 3000 + seed)
+    return 1e3 * out.found if part == "found" else 100.0 * out.force_error[-1]
+
+
 class With:
     """A measurement with its first arguments given, which a pool can send to a process."""
 
-    def __init__(self, function: Callable[..., float], *given: float) -> None:
+    def __init__(self, function: Callable[..., float], *given: Any) -> None:
         self._function, self._given = function, given
 
     def __call__(self, name: str, seed: int) -> float:
@@ -122,6 +179,8 @@ def grasps(name: str, angular: str, linear: str, restarts: str, gyro: str) -> li
 
 
 NEES, UNAWARE = "NEES, 12 is right", "`tracking` beyond 5 sigma [s]"
+JOINTS = "worst joint [deg]"
+SATELLITE, HEXACOPTER = ("satellite_arm7",), ("hexa_arm2",)
 CONDITIONS = (
     Condition("nothing", NEES, "9.1", np.inf, With(nees, 1.0, 0.0)),
     Condition("nothing, tumbling at 60 deg/s", NEES, "9.7", np.inf, With(nees, 1.0, 60.0)),
@@ -143,6 +202,31 @@ CONDITIONS = (
     ),
     Condition("stamps 100 ms ahead", UNAWARE, "", 2.0, With(unaware, 100, 0.1, 0.0), SHIPPED),
     Condition("stamps 100 ms behind", UNAWARE, "", 2.0, With(unaware, 100, -0.1, 0.0), SHIPPED),
+    Condition(
+        "velocities from 12 bits at 500 Hz",
+        "NEES of V, 6 is right",
+        "",
+        np.inf,
+        With(encoders, 2),
+        SHIPPED,
+    ),
+    Condition("joint friction of 0.5 N m", JOINTS, "1.51", 0.3, With(held, 0.5, 0.0), SATELLITE),
+    Condition("joint friction of 2 N m", JOINTS, "6.4", 0.3, With(held, 2.0, 0.0), SATELLITE),
+    Condition(
+        "10 kg that nobody knows", JOINTS, "1.04", np.inf, With(held, None, 10.0), SATELLITE
+    ),
+    Condition("0.6 kg unknown, in any shape", JOINTS, "27 (0.4 kg)", 1.0, carried, HEXACOPTER),
+    Condition("masses 20 % less", "height [mm]", "", 20.0, With(lifted, 0.8), HEXACOPTER),
+    Condition("masses 20 % more", "height [mm]", "", 20.0, With(lifted, 1.2), HEXACOPTER),
+    Condition("wind of 6 N", "off its place [mm]", "470", 50.0, blown, HEXACOPTER),
+    Condition("push of 20 N", "found after [ms]", "", 100.0, With(pushed, "found"), SATELLITE),
+    Condition(
+        "the same push", "error of the force [%]", "", 20.0, With(pushed, "force"), SATELLITE
+    ),
+    Condition("push of 2 N", "found after [ms]", "", 100.0, With(pushed, "found"), HEXACOPTER),
+    Condition(
+        "the same push", "error of the force [%]", "", 20.0, With(pushed, "force"), HEXACOPTER
+    ),
 )
 
 

@@ -4,13 +4,24 @@
 import numpy as np
 import pytest
 from cases import load
-from imperfect import NOISE, grasp_errors, grasped, hover, motion_of, robot_of, watched, with_base
+from imperfect import (
+    NOISE,
+    grasp_errors,
+    grasped,
+    hover,
+    motion_of,
+    robot_of,
+    watched,
+    with_base,
+    with_encoders,
+)
 from observing import observe, pair_of, sense
 
 import vm_dynamics as vm
 from vm_dynamics.estimation import DifferentiatedPose, InvariantEkf, watch
 from vm_dynamics.estimation.history import Kind
 from vm_dynamics.estimation.innovation import innovation
+from vm_dynamics.estimation.velocity_noise import VelocityNoise
 from vm_dynamics.lie import se3
 
 # -- the watch itself ---------------------------------------------------------------------------
@@ -103,6 +114,31 @@ def test_a_right_model_pays_little_for_the_watch(monkeypatch, name, speed):
             patch.setattr(watch, "WIDEST", 0.0)
             _, blind = watched(robot_of(name), motion, seed)
         assert np.all(np.array(record.since(5.0)[:2]) <= 1.1 * np.array(blind.since(5.0)[:2]))
+
+
+# -- velocities -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["lwr_floating"])
+def test_velocities_of_coarse_encoders_are_noticed_and_in_the_covariance(name):
+    ekf, error, nees, states = with_encoders(motion_of(name, seconds=8.0), 1)
+    assert error > 5.0  # that is what differences of 12 bits do to a light base
+    assert nees < 12.0  # 6 is right
+    assert states == {"inconsistent"} and "times as much as told: a low pass" in ekf.status.doubts
+
+
+def test_velocities_that_are_as_noisy_as_told_or_come_seldom_raise_no_doubt():
+    noise, rng = VelocityNoise(np.full(3, 1e-4)), np.random.default_rng(1)
+    for k in range(20_000):
+        assert not noise.take(1e-3 * k, 0.02 * rng.normal(size=3))
+    for k in range(1000):  # at 10 Hz they change by themselves
+        assert not noise.take(100.0 + 0.1 * k, np.full(3, np.sin(0.3 * k)))
+    assert noise.doubts(("a", "b", "c")) == ""
+    assert not any(noise.take(1.0 + 1e-3 * k, np.full(3, np.nan)) for k in range(100))
+    for k in range(20_000):  # another clock
+        noise.take(50.0 + 1e-3 * k, rng.normal(size=3))
+    assert "times as much as told" in noise.doubts(("a", "b", "c"))
+    np.testing.assert_allclose(noise.variances, 1.0, rtol=0.5)
 
 
 # -- payloads, forces, stamps ---------------------------------------------------------------------

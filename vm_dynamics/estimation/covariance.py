@@ -163,6 +163,10 @@ class Covariance:
         H[:, self.eps], H[:, self.zeta] = JW @ self.turning(estimate.m), JW
         return H
 
+    def set_joint_variance(self, variances: Array) -> None:
+        """Take joint velocities to have other noise from now on, variances of shape (n,)."""
+        self._joint_noise = np.diag(variances)
+
     def joint_noise(self, left: Array, right: Array) -> Array:
         """Left S right^T, S the variances of the joints' velocities."""
         return left @ self._joint_noise @ right.T

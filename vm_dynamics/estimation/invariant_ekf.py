@@ -32,6 +32,7 @@ from vm_dynamics.estimation.history import Event, Kind, Verdict
 from vm_dynamics.estimation.innovation import Innovation, corrected, innovation
 from vm_dynamics.estimation.observer import ROUNDING, Observer
 from vm_dynamics.estimation.shape import Shape
+from vm_dynamics.estimation.velocity_noise import VelocityNoise
 from vm_dynamics.estimation.watch import NOTHING_SEEN, RESTARTED
 from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array, hat3
@@ -114,7 +115,8 @@ class InvariantEkf(Observer):
         if gyro_link is not None:
             robot.link_frame(gyro_link)  # raises if there is none
         self.external_axes = external_wrench
-        noise = deviations("joint_velocity_deviation", joint_velocity_deviation, robot.n)
+        told = deviations("joint_velocity_deviation", joint_velocity_deviation, robot.n)
+        self._velocity_noise_seen = VelocityNoise(told**2)
         super().__init__(robot, **options)
         self._covariance = Covariance(
             robot,
@@ -122,7 +124,7 @@ class InvariantEkf(Observer):
             self._motion,
             external_axes=external_wrench,
             has_bias=gyro_link is not None,
-            joint_variance=noise**2,
+            joint_variance=told**2,
             disturbance=self.coordinates("disturbance", disturbance),
             bias_walk=positive("gyro_bias_walk", gyro_bias_walk) ** 2,
             external_walk=self._wrench_noise("external_walk", external_walk),
@@ -162,6 +164,12 @@ class InvariantEkf(Observer):
         return group_covariance(name, deviation, self.robot.base_group.iota.T)
 
     # -- inputs ---------------------------------------------------------------------------------
+
+    def joints(self, stamp: float, q: ArrayLike, qd: ArrayLike) -> None:
+        """A joint sample; see Observer."""
+        super().joints(stamp, q, qd)
+        if self._velocity_noise_seen.take(stamp, qd):
+            self._covariance.set_joint_variance(self._velocity_noise_seen.variances)
 
     def gyro(self, stamp: float, w: Any, covariance: Any = None) -> None:
         """A gyroscope's reading.
@@ -496,6 +504,8 @@ class InvariantEkf(Observer):
 
     def _doubts(self, estimate: Estimate) -> str:
         belief, found = estimate.memory, []
+        if noise := self._velocity_noise_seen.doubts(self.robot.joint_names):
+            found.append(noise)
         if doubts := belief.watch.doubts:
             found.append(doubts)
         if belief.misses >= SUSPECT_MISSES:
