@@ -141,10 +141,10 @@ class JointTrajectory:
         beyond = (q < low - LIMIT_ROUNDING) | (q > high + LIMIT_ROUNDING) | (abs(qd) > most)
         if beyond.any():
             i, j = np.argwhere(beyond)[0]
+            moving = "" if np.isnan(qd[i, j]) else f" at {qd[i, j]:.4g}/s"
             return (
-                f"trajectory beyond the limits: {names[j]} at point {i} got {q[i, j]:.4g} at "
-                f"{qd[i, j]:.4g}/s, expected {low[j]:.4g} to {high[j]:.4g} and at most "
-                f"{speed[j]:.4g}/s"
+                f"trajectory beyond the limits: {names[j]} at point {i} got {q[i, j]:.4g}"
+                f"{moving}, expected {low[j]:.4g} to {high[j]:.4g} and at most {speed[j]:.4g}/s"
             )
         needed = abs(np.diff(q, axis=0)) / np.diff(self._times)[:, None]
         if (needed > most).any():
@@ -154,6 +154,14 @@ class JointTrajectory:
                 f"{i} to {i + 1}, expected at most {speed[j]:.4g}/s"
             )
         return ""
+
+    def is_of(self, robot: RobotModel) -> bool:
+        """Whether it was checked for a robot with these joints and limits."""
+        mine = self._robot
+        return mine.joint_names == robot.joint_names and all(
+            np.array_equal(getattr(mine, limits), getattr(robot, limits))
+            for limits in ("lower_limits", "upper_limits", "velocity_limits")
+        )
 
     def motion(self, late: float, state: Array, rates: Array) -> JointMotion:
         """What all joints do from now on; its time begins now.

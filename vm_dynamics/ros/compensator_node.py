@@ -23,9 +23,9 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool
-from trajectory_msgs.msg import JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from vm_dynamics.control import Controller, ControlState, Efforts, JointReference
+from vm_dynamics.control import Controller, ControlState, Efforts, JointReference, Tolerances
 from vm_dynamics.control.controller import TARGET_KEYWORDS, heard_by
 from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
@@ -38,13 +38,16 @@ from vm_dynamics.ros.compensator_parameters import (
 )
 from vm_dynamics.ros.controllers import Built, build
 from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
+from vm_dynamics.ros.follow_joint_trajectory import Server, action_type
 from vm_dynamics.ros.joint_targets import JointTargets
+from vm_dynamics.ros.joint_trajectories import Code, JointTrajectories, Outcome
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.messages import nanoseconds, pose_matrix, twist_vector, wrench_vector
 from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
 from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
 from vm_dynamics.ros.torques import Outputs, TorqueGate, TorqueWriter
+from vm_dynamics.ros.trajectory_messages import tolerances_of
 from vm_dynamics.ros.trust import Trust
 from vm_dynamics.ros.watchdog import Watchdog
 
@@ -53,6 +56,7 @@ SPAN = 1_000_000_000  # [ns], that it takes to know their period on a busy machi
 OTHER_PERIOD = 0.2  # of a period: what makes it another one
 BLEND = 1.0  # [s] from the torques of one controller to those of another
 CONTACT_MEMORY = 500_000_000  # [ns] for which a contact is believed that is not heard of again
+PUSHED = "something pushes the robot"
 PERIODS = 2.0  # of the joint states: the least that a timeout must bridge
 # Topics of what a controller needs to hear, and of what can be aimed.
 TOPICS = {
@@ -69,11 +73,13 @@ TRUST_TOPICS = frozenset({"estimate_state", "locked_velocity_with_covariance"})
 
 
 class _Prepared(NamedTuple):
-    """A robot, a controller that is ready, and the targets of its joints."""
+    """A robot, a controller that is ready, and what moves the targets of its joints."""
 
     robot: Robot
     built: Built
     targets: JointTargets
+    tolerances: Tolerances
+    rates: Array  # limits of acceleration, shape (n,)
 
 
 class _Aim(NamedTuple):
@@ -98,6 +104,13 @@ class CompensatorNode(RobotNode):
             timeout=p.timeout,
             resume=p.resume,
             stopped=self._on_stop,
+        )
+        self.trajectories = JointTrajectories(
+            self.lock,
+            obstacle=self._obstacle,
+            torqueless=self._torqueless,
+            now=lambda: self.get_clock().now().nanoseconds,
+            trouble=self.health.trouble,
         )
         self._watchdog: Watchdog | None = None
         self._targets: JointTargets | None = None
@@ -138,6 +151,11 @@ class CompensatorNode(RobotNode):
         )
         self._heard: dict[str, Any] = {}
         self.serve(SetBool, "~/enable", self._on_enable)
+        self.listen_aside(JointTrajectory, "~/joint_trajectory", self.trajectories.hear, COMMAND)
+        kind = action_type()
+        if kind is not None:
+            server = Server(self, kind, self.trajectories, self.parameters.action_monitor_rate)
+            self._entities.append((Server.destroy, server))
         self._watchdog = Watchdog(
             self.gate.look, lambda: self.gate.timeout, self.get_logger().error
         )
@@ -148,6 +166,7 @@ class CompensatorNode(RobotNode):
         if self._watchdog is not None:
             self._watchdog.stop()
         self._watchdog = self.controller = self._targets = self._former = None
+        self.trajectories.pause("the node was cleaned up")
         self.gate.use(None)
 
     def _wire(self) -> None:
@@ -194,8 +213,9 @@ class CompensatorNode(RobotNode):
     def prepare(self, robot: Robot, parameters: CompensatorParameters) -> _Prepared:
         """A controller for the robot, compiled and rehearsed."""
         built = build(robot, parameters)
-        names, limits = order_of(robot, parameters), acceleration_limits(robot, parameters)
-        return _Prepared(robot, built, JointTargets(robot, names, limits))
+        names, rates = order_of(robot, parameters), acceleration_limits(robot, parameters)
+        targets = JointTargets(robot, names, rates)
+        return _Prepared(robot, built, targets, tolerances_of(robot, parameters), rates)
 
     def use_robot(self, robot: Robot, prepared: _Prepared) -> None:
         """Another robot: torques stop until all inputs fit it, and until enabled again."""
@@ -206,7 +226,7 @@ class CompensatorNode(RobotNode):
         self._forget_base()
         self._rotors, self._pushes = 0, False
         self._put(prepared)
-        self._forget_targets()
+        self._forget_targets("another robot")
         for name, effort, speed in zip(
             robot.joint_names, robot.effort_limits, robot.velocity_limits, strict=True
         ):
@@ -233,7 +253,7 @@ class CompensatorNode(RobotNode):
             self._held = prepared.built.controller.take_over(former) and self._held
             prepared.targets.take_over(targets)
         else:
-            self._forget_targets()
+            self._forget_targets("another controller")
         if self.gate.is_on and self._newest is not None:
             faded = self._former
             if p.controller != before.controller:
@@ -246,7 +266,9 @@ class CompensatorNode(RobotNode):
 
     def _put(self, prepared: _Prepared) -> None:
         """Use a controller from now on."""
-        robot, (self.controller, efforts), self._targets = prepared
+        robot, (self.controller, efforts), self._targets, tolerances, rates = prepared
+        clip = self.parameters.target_limits == "clip"
+        self.trajectories.use(robot, self._targets, tolerances, rates=rates, clip=clip)
         self._sizes = efforts.sizes
         self._rotors = max(self._rotors, 0 if efforts.thrusts is None else len(efforts.thrusts))
         self._pushes = self._pushes or efforts.wrench is not None
@@ -307,8 +329,9 @@ class CompensatorNode(RobotNode):
                 "states; less damping or stiffness"
             )
 
-    def _forget_targets(self) -> None:
+    def _forget_targets(self, why: str) -> None:
         """What was wanted, and what integral action has gathered on the way there."""
+        self.trajectories.end(why)
         self._aims.clear()
         self._held = False
         self._losses = self.gate.losses
@@ -347,6 +370,7 @@ class CompensatorNode(RobotNode):
             return
         self._note_losses()
         clipped = self._targets.read(message, clip=self.parameters.target_limits == "clip")
+        self.trajectories.end("replaced by a target")
         if clipped:
             self.health.trouble("clipped target", clipped)
 
@@ -376,7 +400,7 @@ class CompensatorNode(RobotNode):
             self.gate.disable(f"{place}, until ~/enable")
         elif self._newest is not None and self._targets is not None:
             self.health.trouble("contact", f"{place}: the joints hold where they are")
-            self._forget_targets()
+            self._forget_targets(place)
             self._targets.hold(self._newest.q)
 
     @property
@@ -387,10 +411,30 @@ class CompensatorNode(RobotNode):
         return self._newest.nanos - self._touched_nanos <= CONTACT_MEMORY
 
     def _refuses_targets(self) -> bool:
-        refuses = self.parameters.on_contact == "hold" and self._is_touched
-        if refuses:
-            self.health.trouble("target in contact", "target refused: something pushes the robot")
-        return refuses
+        if self._is_held:
+            self.health.trouble("target in contact", f"target refused: {PUSHED}")
+        return self._is_held
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the joints stay where they are, for something that pushes the robot."""
+        return self.parameters.on_contact == "hold" and self._is_touched
+
+    def _obstacle(self) -> str:
+        """Why no trajectory can be followed now, empty if it can."""
+        if not self.is_active:
+            return f"the node is {self.state_label}"
+        if self.controller is None:
+            return "there is no robot yet"
+        if "joints" not in self.controller.targets:
+            return f"the controller {self.parameters.controller} has no targets of joints"
+        if self._torqueless() or self._is_held:
+            return self._torqueless() or PUSHED
+        return self._doubts() if self.parameters.on_inconsistent == "fade" else ""
+
+    def _torqueless(self) -> str:
+        """Why there are no torques, empty if there are."""
+        return "" if self.gate.is_on else f"torques are zero: {self.gate.why}"
 
     def _refuse_frame(self, frame: str) -> None:
         self.health.trouble(
@@ -403,7 +447,7 @@ class CompensatorNode(RobotNode):
         Whoever enables them again may have moved the arm by hand: it holds where it is then.
         """
         if self._losses != self.gate.losses:
-            self._forget_targets()
+            self._forget_targets("torques were lost")
 
     def _on_locked_velocity(self, message: TwistStamped) -> None:
         if self.robot is None:
@@ -437,7 +481,7 @@ class CompensatorNode(RobotNode):
         self._world = message.header.frame_id
         for aim in list(self._aims.values()):
             if not _same_frame(aim.frame, self._world):
-                self._forget_targets()  # one that came before odom did
+                self._forget_targets("a target in another frame")  # it came before odom did
                 self._refuse_frame(aim.frame)
         self._g = pose_matrix(message.pose.pose.position, message.pose.pose.orientation)
         self._V, self._base_nanos = V, nanoseconds(message.header.stamp)
@@ -456,6 +500,7 @@ class CompensatorNode(RobotNode):
         if why:
             self.gate.stop(why)
         if why or not self.gate.enabled:
+            self.trajectories.pause(self._torqueless())
             return
         self._note_losses()
         if not self.gate.is_on:
@@ -472,6 +517,7 @@ class CompensatorNode(RobotNode):
         """Torques begin: from where the robot is now to where it shall be, if that was said."""
         self._former = None
         self._step_nanos = 0
+        self.trajectories.pause("torques began anew")
         if self._targets is not None:
             self._targets.hold(sample.q)
 
@@ -519,6 +565,7 @@ class CompensatorNode(RobotNode):
         since = 1e-9 * (sample.nanos - self._step_nanos) if self._step_nanos else 0.0
         self._step_nanos = sample.nanos
         period = min(max(since, 0.0), self.gate.timeout)
+        self.trajectories.step(sample)
         targets.reference.step(period)
         self._doubt(controller, period)
         state = self._state(controller, sample, period)
@@ -554,6 +601,8 @@ class CompensatorNode(RobotNode):
         doubts = self._doubts()
         is_fading = bool(doubts) and self.parameters.on_inconsistent == "fade"
         self._trust.step(is_fading, period)
+        if is_fading:
+            self.trajectories.stop(Outcome(Code.INVALID_GOAL, doubts))
         if not doubts:
             return
         if not _compensates(controller):
@@ -582,7 +631,7 @@ class CompensatorNode(RobotNode):
 
     def begin(self) -> None:
         """Nothing of before counts."""
-        self._forget_targets()
+        self._forget_targets("the node began anew")
         self._forget_base()
         self.gate.open()
 
@@ -597,6 +646,7 @@ class CompensatorNode(RobotNode):
             "controller": self.parameters.controller,
             "enabled": str(self.gate.enabled),
             "resume": self.parameters.resume,
+            "trajectory": self.trajectories.state,
         }
         self._judge_gains()
         if self._shaken:
