@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals of the action follow_joint_trajectory: each one ends, once, and says how."""
 
+import inspect
+
 import numpy as np
 import pytest
 from control_messages import FollowJointTrajectory, JointTolerance
+from rclpy.action.server import ActionServer, ServerGoalHandle
 from trajectory_bench import NAMES, N, TrajectoryBench, message, point
 from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint
 
@@ -252,3 +255,11 @@ def test_what_comes_between_accepting_and_beginning_aborts_the_new_goal_alone():
     assert "something pushes the robot" in second.result.error_string
     bench.run(1.2)
     assert first.events == ["executing", "succeeded"]
+
+
+def test_this_rclpy_ends_goals_by_what_the_server_calls():
+    """A goal that begins has no callback, the one that ends it has: both go this way."""
+    source = inspect.getsource(ServerGoalHandle.execute)
+    assert "notify_execute(self, execute_callback)" in source
+    parameters = list(inspect.signature(ActionServer.notify_execute).parameters)
+    assert parameters == ["self", "goal_handle", "execute_callback"]

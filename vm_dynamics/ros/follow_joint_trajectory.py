@@ -180,6 +180,21 @@ def _point(*parts: Any) -> JointTrajectoryPoint:
     )
 
 
+class _DeferredServer(ActionServer):
+    """An action server whose goals are executed elsewhere, and end when they are told to.
+
+    rclpy would run a callback from begin to end, which keeps its thread, or a coroutine, which it
+    asks again and again without a pause.
+    """
+
+    def notify_execute(
+        self, goal_handle: Any, execute_callback: Callable[[Any], Any] | None
+    ) -> None:
+        """Run the callback that ends a goal; there is none when it begins."""
+        if execute_callback is not None:
+            super().notify_execute(goal_handle, execute_callback)
+
+
 class Server:
     """An action server of a node, with a timer that runs while there is a goal."""
 
@@ -205,11 +220,11 @@ class Server:
             busy=lambda on: self._timer.reset() if on else self._timer.cancel(),
             trouble=node.health.trouble,
         )
-        self._server = ActionServer(
+        self._server = _DeferredServer(
             node,
             kind,
             NAME,
-            None,  # nothing is executed here, and a goal ends by :meth:`_finish`
+            self.goals.begin,  # rclpy needs one, and never calls it
             goal_callback=self._consider,
             handle_accepted_callback=self.goals.begin,
             cancel_callback=self._cancel,
