@@ -10,9 +10,7 @@ outcome, the timer hands it on.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,10 +31,10 @@ CANCELLED = Outcome(Code.SUCCESSFUL, "cancelled")
 def action_type() -> Any:
     """The action's type, None where ``control_msgs`` is not installed."""
     try:
-        module: ModuleType = importlib.import_module("control_msgs.action")
+        from control_msgs.action import FollowJointTrajectory
     except ImportError:
         return None
-    return module.FollowJointTrajectory
+    return FollowJointTrajectory
 
 
 class _Goal:
