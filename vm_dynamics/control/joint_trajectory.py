@@ -100,6 +100,13 @@ class JointTrajectory:
                 f"trajectory: ends with the velocities {velocities}, expected zero or none"
             )
         self.clipped = self._keep_limits(clip)
+        # all but the way to the first point is known now, when there is time
+        self._splines = splines(
+            np.diff(self._times),
+            self._states[:-1],
+            self._states[1:],
+            np.minimum(self._orders[:-1], self._orders[1:]),
+        )
         limits = robot.lower_limits[self._places], robot.upper_limits[self._places]
         self._turns = np.isinf(limits[0]) & np.isinf(limits[1]) & ~robot.prismatic[self._places]
 
@@ -185,26 +192,20 @@ class JointTrajectory:
         """Path of the joints that are named, from a state, shape (3, k)."""
         left = int(np.searchsorted(self._times, late, side="right"))
         left = min(left, len(self._times) - 1)  # the last point is where the joints stay
-        states, orders, times = self._states[left:].copy(), self._orders[left:], self._times[left:]
+        states, times = self._states[left : left + 2].copy(), self._times[left:]
         # an angle that has no limits may come as any of those that are the same
-        turns = np.round((state[0] - states[0, 0]) / TURN)
-        states[:, 0] += np.where(self._turns, TURN * turns, 0.0)
+        turns = TURN * np.round((state[0] - states[0, 0]) / TURN)
+        offset = np.where(self._turns, turns, 0.0)
+        states[:, 0] += offset
+        last = self._states[-1, 0] + offset
         knots = np.concatenate(((0.0,), times - late))
         if knots[1] <= 0.0:  # there at once, as far as limits allow
-            return JointPath((0.0,), np.empty((0, 6, len(self.names))), states[-1, 0])
-        first, order = self._approach(knots, states, int(orders[0]), state)
-        coefficients = np.concatenate(
-            (
-                splines(knots[1:2], state[None], first[None], np.array([order])),
-                splines(
-                    np.diff(knots[1:]),
-                    states[:-1],
-                    states[1:],
-                    np.minimum(orders[:-1], orders[1:]),
-                ),
-            )
-        )
-        return JointPath(knots.tolist(), coefficients, states[-1, 0])
+            return JointPath((0.0,), np.empty((0, 6, len(self.names))), last)
+        first, order = self._approach(knots, states, int(self._orders[left]), state)
+        approach = splines(knots[1:2], state[None], first[None], np.array([order]))
+        coefficients = np.concatenate((approach, self._splines[left:]))
+        coefficients[1:, 0] += offset
+        return JointPath(knots.tolist(), coefficients, last)
 
     @staticmethod
     def _approach(knots: Array, states: Array, order: int, state: Array) -> tuple[Array, int]:
