@@ -39,6 +39,7 @@ from vm_dynamics.ros.compensator_parameters import (
 from vm_dynamics.ros.controllers import Built, build
 from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
 from vm_dynamics.ros.follow_joint_trajectory import Server, action_type
+from vm_dynamics.ros.gain_watch import GainWatch
 from vm_dynamics.ros.joint_targets import JointTargets
 from vm_dynamics.ros.joint_trajectories import Code, JointTrajectories, Outcome
 from vm_dynamics.ros.joints import JointSample
@@ -51,9 +52,6 @@ from vm_dynamics.ros.trajectory_messages import tolerances_of
 from vm_dynamics.ros.trust import Trust
 from vm_dynamics.ros.watchdog import Watchdog
 
-SAMPLES = 20  # joint states, and
-SPAN = 1_000_000_000  # [ns], that it takes to know their period on a busy machine
-OTHER_PERIOD = 0.2  # of a period: what makes it another one
 BLEND = 1.0  # [s] from the torques of one controller to those of another
 CONTACT_MEMORY = 500_000_000  # [ns] for which a contact is believed that is not heard of again
 PUSHED = "something pushes the robot"
@@ -121,10 +119,8 @@ class CompensatorNode(RobotNode):
         self._rotors, self._pushes = 0, False  # with what this node has ever pushed the base
         self._ran: Controller | None = None  # that gave the last torques
         self._former: tuple[Controller, int] | None = None  # that fades out, and since when [ns]
-        self._cadence = _Cadence()
+        self._gain_watch = GainWatch(self.health.trouble)
         self._trust = Trust()
-        self._shaken = ""  # joint that may be, and at which rate
-        self._judged: tuple[Any, float] = None, 0.0  # controller and period that were looked at
         self._forget_base()
 
     def _forget_base(self) -> None:
@@ -138,7 +134,7 @@ class CompensatorNode(RobotNode):
         self._step_nanos = 0
         self._newest: JointSample | None = None
         self._touched_nanos = 0  # stamp of the last contact, zero when it is over
-        self._cadence.forget()
+        self._gain_watch.forget()
         self._trust.forget()
 
     def start(self) -> None:
@@ -292,42 +288,19 @@ class CompensatorNode(RobotNode):
         wanted = self.is_active and self.gate.enabled
         if wanted:
             check_not_wider(self.parameters, changed)
-        period = self._cadence.period
+        period = self._gain_watch.period
         if "timeout" in names and changed.timeout < PERIODS * period:
             raise ParameterError(
                 f"parameter timeout: got {changed.timeout:g} s, expected at least "
                 f"{PERIODS * period:.3g} s, two periods of the joint states"
             )
         super().accept(changed, names)
-        same_robot = self._next_robot is self.robot
-        if wanted and same_robot and self.controller is not None and self.prepared is not None:
+        if not wanted or self._next_robot is not self.robot:
+            return
+        controller, newest, prepared = self.controller, self._newest, self.prepared
+        if controller is not None and newest is not None and prepared is not None:
             same = changed.controller == self.parameters.controller
-            self._check_gains(self.prepared.built.controller, same, period)
-
-    def _check_gains(self, later: Controller, same: bool, period: float) -> None:
-        """Refuse gains that shake a joint, unless they are lower than those before.
-
-        Args:
-            later: controller that is asked for.
-            same: whether it is of the same kind as the present one.
-            period: of the joint states [s]; zero while it is not known.
-        """
-        controller, newest = self.controller, self._newest
-        if newest is None or controller is None:
-            return
-        if same and not _higher(later.gains, controller.gains):
-            return
-        if same and not period:
-            raise ParameterError(
-                "parameter gains: the rate of the joint states is not known yet; try again in a "
-                "second, or disable the torques first"
-            )
-        shaken = later.shaken(newest.q, period) if period else ""
-        if shaken:
-            raise ParameterError(
-                f"parameter gains: they would shake {shaken} at {1.0 / period:.0f} Hz of joint "
-                "states; less damping or stiffness"
-            )
+            self._gain_watch.check(prepared.built.controller, controller, same, newest.q)
 
     def _forget_targets(self, why: str) -> None:
         """What was wanted, and what integral action has gathered on the way there."""
@@ -494,7 +467,7 @@ class CompensatorNode(RobotNode):
         if sample.restarted:
             self._forget_base()
             self.gate.stop("the clock began anew")
-        self._cadence.hear(sample.nanos, int(1e9 * self.gate.timeout))
+        self._gain_watch.hear(sample.nanos, int(1e9 * self.gate.timeout))
         self._newest = sample
         why = self._missing(sample)
         if why:
@@ -648,9 +621,9 @@ class CompensatorNode(RobotNode):
             "resume": self.parameters.resume,
             "trajectory": self.trajectories.state,
         }
-        self._judge_gains()
-        if self._shaken:
-            values["gains"] = f"may shake {self._shaken}"
+        self._gain_watch.judge(self.controller, None if self._newest is None else self._newest.q)
+        if self._gain_watch.shaken:
+            values["gains"] = f"may shake {self._gain_watch.shaken}"
         why, doubts = self.gate.why, self._doubts()
         compensates = _compensates(self.controller)
         if compensates:
@@ -661,55 +634,12 @@ class CompensatorNode(RobotNode):
             return WARN, f"torques on, compensation {values['compensation']}: {doubts}", values
         if not why and self.sole.conflicts:
             return WARN, f"torques on, but {self.sole.message}", values
-        if not why and self._shaken:
+        if not why and self._gain_watch.shaken:
             return WARN, f"torques on, gains {values['gains']}", values
         if not why:
             return OK, "torques on", values
         waits = why == "not enabled" or "waiting" in why or why == "disabled"
         return WARN if waits else ERROR, f"torques zero: {why}", values
-
-    def _judge_gains(self) -> None:
-        """Whether the gains suit the rate of the joint states: torques act a sample late."""
-        controller, newest, period = self.controller, self._newest, self._cadence.period
-        if controller is not self._judged[0]:
-            self._shaken = ""
-        if controller is None or newest is None or not period:
-            return
-        if self._judged[0] is controller and abs(period / self._judged[1] - 1.0) < OTHER_PERIOD:
-            return
-        self._judged = controller, period
-        joint = controller.shaken(newest.q, period)
-        self._shaken = f"{joint} at {1.0 / period:.0f} Hz" if joint else ""
-        if self._shaken:
-            self.health.trouble(
-                "gains too high", f"gains may shake {self._shaken}: less damping or stiffness"
-            )
-
-
-class _Cadence:
-    """How fast joint states come.
-
-    Attributes:
-        period: between them [s]; zero while it is not known.
-    """
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self.period = 0.0
-        self._last = self._span = self._gaps = 0
-
-    def hear(self, nanos: int, pause: int) -> None:
-        """A joint state with a stamp; a gap longer than a pause does not count [ns]."""
-        gap, self._last = nanos - self._last, nanos
-        if not 0 < gap < pause:
-            return
-        self._span += gap
-        self._gaps += 1
-        if self._gaps >= SAMPLES and self._span >= SPAN:
-            self.period = 1e-9 * self._span / self._gaps
-            self._span = self._gaps = 0
 
 
 def _command(controller: Controller, state: ControlState, reference: JointReference) -> Efforts:
@@ -722,11 +652,6 @@ def _command(controller: Controller, state: ControlState, reference: JointRefere
 def _compensates(controller: Controller | None) -> bool:
     """Whether a controller can be faded out to a joint law; one of the user's own need not say."""
     return getattr(controller, "compensates", False)
-
-
-def _higher(later: Array, before: Array) -> bool:
-    """Whether any gain is higher, or cannot be compared."""
-    return later.shape != before.shape or bool((later > before).any())
 
 
 def _same_frame(aim: str, world: str) -> bool:
