@@ -126,7 +126,7 @@ def test_bad_goals_are_refused_and_the_present_one_goes_on():
     }
     for reason, request in bad.items():
         assert not bench.goals.accepts(request)
-        assert reason in bench.troubles[-1][1]
+        assert reason in bench.troubles[-1][1] and reason in bench.trajectories.refusal
     bench.run(1.2)
     assert handle.events == ["executing", "succeeded"]
 

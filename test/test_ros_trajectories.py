@@ -86,6 +86,7 @@ def test_a_bad_one_is_refused_whole_and_the_running_one_goes_on(sender):
         lambda: it.value("count: bad ~/joint_trajectory") == "1", "a refusal", each=it.feed
     )
     assert "joint1 at point 0 got 9.33" in it.bench.process.output
+    assert "joint1 at point 0 got 9.33" in it.value("refused trajectory")
     it.until_at(END, "the end of the first one")
 
 

@@ -621,6 +621,8 @@ class CompensatorNode(RobotNode):
             "resume": self.parameters.resume,
             "trajectory": self.trajectories.state,
         }
+        if self.trajectories.refusal:
+            values["refused trajectory"] = self.trajectories.refusal
         self._gain_watch.judge(self.controller, None if self._newest is None else self._newest.q)
         if self._gain_watch.shaken:
             values["gains"] = f"may shake {self._gain_watch.shaken}"

@@ -86,6 +86,7 @@ class Goals:
         try:
             self._read = request, self._order(request)
         except VmDynamicsError as error:
+            self._trajectories.refusal = str(error)
             self._trouble("refused goal", f"goal refused: {error}")
             return False
         return True

@@ -25,7 +25,7 @@ from vm_dynamics.control import (
 )
 from vm_dynamics.control.joint_path import braking
 from vm_dynamics.control.limits import BRAKING_TIME
-from vm_dynamics.errors import ParameterError
+from vm_dynamics.errors import ParameterError, VmDynamicsError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.robot import Robot
 from vm_dynamics.ros.joint_targets import JointTargets
@@ -112,6 +112,7 @@ class JointTrajectories:
 
     Attributes:
         progress: of the present one, None before its first step.
+        refusal: why the last one that was refused was; empty if none was.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class JointTrajectories:
         self._waiting: Order | None = None
         self._stepped = 0  # stamp of the last step [ns], zero while there are no torques
         self.progress: Progress | None = None
+        self.refusal = ""
 
     def use(
         self,
@@ -184,7 +186,11 @@ class JointTrajectories:
         if not message.points:
             self.stop(Outcome(Code.INVALID_GOAL, "stopped by an empty trajectory"))
             return
-        self.follow(self.read(message))
+        try:
+            self.follow(self.read(message))
+        except VmDynamicsError as error:
+            self.refusal = str(error)
+            raise
 
     def read(self, message: Any) -> Order:
         """What a ``trajectory_msgs/JointTrajectory`` asks for, checked, with the usual tolerances.
