@@ -71,12 +71,15 @@ def is_own(way, name, kind):
     """Whether it is the node's, not one that every node has."""
     parameters = kind.startswith(("rcl_interfaces/", "lifecycle_msgs/", "type_description"))
     clock = name == "/clock" and way == "in"
-    return not parameters and not clock and (name not in ALWAYS or name == "/clock")
+    action = "/_action/" in name  # where control_msgs is installed
+    return not parameters and not clock and not action and (name not in ALWAYS or name == "/clock")
 
 
 def listed(node):
     out = set()
     for topic in reference.TOPICS[node]:
+        if topic.way == "action":
+            continue
         names = [topic.name]
         if "<name>" in topic.name:
             names = [topic.name.replace("<name>", joint) for joint in ("a", "b")]

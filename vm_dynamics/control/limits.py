@@ -90,6 +90,20 @@ class JointLimits:
         low, high, speed = self.table[:3] + LIMIT_ROUNDING * np.array([[-1.0], [1.0], [1.0]])
         return (q < low) | (q > high) | (abs(qd) > speed)
 
+    def kept(self, state: Array) -> Array:
+        """The same motion within the limits of position and velocity, shape (3, n).
+
+        Args:
+            state: positions [rad or m], velocities and accelerations, shape (3, n). A joint that
+                would be beyond a limit of its position rests at it.
+        """
+        low, high, speed = self.table[:3]
+        out: Array = state.copy()
+        out[0] = np.clip(state[0], low, high)
+        out[1] = np.clip(state[1], -speed, speed)
+        out[1:, out[0] != state[0]] = 0.0
+        return out
+
     def window(
         self, q: ArrayLike, qd: ArrayLike, time: float | None = None
     ) -> tuple[Array, Array]:

@@ -49,11 +49,16 @@ class JointReference:
         self._rate = np.broadcast_to(np.asarray(acceleration_limits, dtype=float), (robot.n,))
         self.start(np.zeros(robot.n))
 
-    def start(self, q: ArrayLike) -> None:
-        """Start at rest at joint positions q, shape (n,) [rad or m], which are the target too."""
+    def start(self, q: ArrayLike, qd: ArrayLike | None = None) -> None:
+        """Start at joint positions, which are the target too.
+
+        Args:
+            q: joint positions, shape (n,) [rad or m].
+            qd: joint velocities, shape (n,) [rad/s or m/s]; at rest if None.
+        """
         n = self.robot.n
         self.q: Array = vector("q", q, n)
-        self.qd: Array = np.zeros(n)
+        self.qd: Array = or_zero("qd", qd, n)
         self.qdd: Array = np.zeros(n)
         self._target: tuple[Array, Array, Array] = self.q, self.qd, self.qdd
         self.arrived = True

@@ -23,9 +23,9 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool
-from trajectory_msgs.msg import JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from vm_dynamics.control import Controller, ControlState, Efforts, JointReference
+from vm_dynamics.control import Controller, ControlState, Efforts, JointReference, Tolerances
 from vm_dynamics.control.controller import TARGET_KEYWORDS, heard_by
 from vm_dynamics.errors import DimensionError, NonFiniteError, ParameterError
 from vm_dynamics.lie.se3 import Array
@@ -38,21 +38,23 @@ from vm_dynamics.ros.compensator_parameters import (
 )
 from vm_dynamics.ros.controllers import Built, build
 from vm_dynamics.ros.diagnostics import ERROR, OK, WARN
+from vm_dynamics.ros.follow_joint_trajectory import Server, action_type
+from vm_dynamics.ros.gain_watch import GainWatch
 from vm_dynamics.ros.joint_targets import JointTargets
+from vm_dynamics.ros.joint_trajectories import Code, JointTrajectories, Outcome
 from vm_dynamics.ros.joints import JointSample
 from vm_dynamics.ros.messages import nanoseconds, pose_matrix, twist_vector, wrench_vector
 from vm_dynamics.ros.node import COMMAND, LATCHED, SENSOR
 from vm_dynamics.ros.process import run
 from vm_dynamics.ros.robot_node import RobotNode
 from vm_dynamics.ros.torques import Outputs, TorqueGate, TorqueWriter
+from vm_dynamics.ros.trajectory_messages import tolerances_of
 from vm_dynamics.ros.trust import Trust
 from vm_dynamics.ros.watchdog import Watchdog
 
-SAMPLES = 20  # joint states, and
-SPAN = 1_000_000_000  # [ns], that it takes to know their period on a busy machine
-OTHER_PERIOD = 0.2  # of a period: what makes it another one
 BLEND = 1.0  # [s] from the torques of one controller to those of another
 CONTACT_MEMORY = 500_000_000  # [ns] for which a contact is believed that is not heard of again
+PUSHED = "something pushes the robot"
 PERIODS = 2.0  # of the joint states: the least that a timeout must bridge
 # Topics of what a controller needs to hear, and of what can be aimed.
 TOPICS = {
@@ -69,11 +71,13 @@ TRUST_TOPICS = frozenset({"estimate_state", "locked_velocity_with_covariance"})
 
 
 class _Prepared(NamedTuple):
-    """A robot, a controller that is ready, and the targets of its joints."""
+    """A robot, a controller that is ready, and what moves the targets of its joints."""
 
     robot: Robot
     built: Built
     targets: JointTargets
+    tolerances: Tolerances
+    rates: Array  # limits of acceleration, shape (n,)
 
 
 class _Aim(NamedTuple):
@@ -99,6 +103,13 @@ class CompensatorNode(RobotNode):
             resume=p.resume,
             stopped=self._on_stop,
         )
+        self.trajectories = JointTrajectories(
+            self.lock,
+            obstacle=self._obstacle,
+            torqueless=self._torqueless,
+            now=lambda: self.get_clock().now().nanoseconds,
+            trouble=self.health.trouble,
+        )
         self._watchdog: Watchdog | None = None
         self._targets: JointTargets | None = None
         self._aims: dict[str, _Aim] = {}  # by what is aimed
@@ -108,10 +119,8 @@ class CompensatorNode(RobotNode):
         self._rotors, self._pushes = 0, False  # with what this node has ever pushed the base
         self._ran: Controller | None = None  # that gave the last torques
         self._former: tuple[Controller, int] | None = None  # that fades out, and since when [ns]
-        self._cadence = _Cadence()
+        self._gain_watch = GainWatch(self.health.trouble)
         self._trust = Trust()
-        self._shaken = ""  # joint that may be, and at which rate
-        self._judged: tuple[Any, float] = None, 0.0  # controller and period that were looked at
         self._forget_base()
 
     def _forget_base(self) -> None:
@@ -125,7 +134,7 @@ class CompensatorNode(RobotNode):
         self._step_nanos = 0
         self._newest: JointSample | None = None
         self._touched_nanos = 0  # stamp of the last contact, zero when it is over
-        self._cadence.forget()
+        self._gain_watch.forget()
         self._trust.forget()
 
     def start(self) -> None:
@@ -138,6 +147,11 @@ class CompensatorNode(RobotNode):
         )
         self._heard: dict[str, Any] = {}
         self.serve(SetBool, "~/enable", self._on_enable)
+        self.listen_aside(JointTrajectory, "~/joint_trajectory", self.trajectories.hear, COMMAND)
+        kind = action_type()
+        if kind is not None:
+            server = Server(self, kind, self.trajectories, self.parameters.action_monitor_rate)
+            self._entities.append((Server.destroy, server))
         self._watchdog = Watchdog(
             self.gate.look, lambda: self.gate.timeout, self.get_logger().error
         )
@@ -148,6 +162,7 @@ class CompensatorNode(RobotNode):
         if self._watchdog is not None:
             self._watchdog.stop()
         self._watchdog = self.controller = self._targets = self._former = None
+        self.trajectories.pause("the node was cleaned up")
         self.gate.use(None)
 
     def _wire(self) -> None:
@@ -194,8 +209,9 @@ class CompensatorNode(RobotNode):
     def prepare(self, robot: Robot, parameters: CompensatorParameters) -> _Prepared:
         """A controller for the robot, compiled and rehearsed."""
         built = build(robot, parameters)
-        names, limits = order_of(robot, parameters), acceleration_limits(robot, parameters)
-        return _Prepared(robot, built, JointTargets(robot, names, limits))
+        names, rates = order_of(robot, parameters), acceleration_limits(robot, parameters)
+        targets = JointTargets(robot, names, rates)
+        return _Prepared(robot, built, targets, tolerances_of(robot, parameters), rates)
 
     def use_robot(self, robot: Robot, prepared: _Prepared) -> None:
         """Another robot: torques stop until all inputs fit it, and until enabled again."""
@@ -206,7 +222,7 @@ class CompensatorNode(RobotNode):
         self._forget_base()
         self._rotors, self._pushes = 0, False
         self._put(prepared)
-        self._forget_targets()
+        self._forget_targets("another robot")
         for name, effort, speed in zip(
             robot.joint_names, robot.effort_limits, robot.velocity_limits, strict=True
         ):
@@ -233,7 +249,7 @@ class CompensatorNode(RobotNode):
             self._held = prepared.built.controller.take_over(former) and self._held
             prepared.targets.take_over(targets)
         else:
-            self._forget_targets()
+            self._forget_targets("another controller")
         if self.gate.is_on and self._newest is not None:
             faded = self._former
             if p.controller != before.controller:
@@ -246,7 +262,9 @@ class CompensatorNode(RobotNode):
 
     def _put(self, prepared: _Prepared) -> None:
         """Use a controller from now on."""
-        robot, (self.controller, efforts), self._targets = prepared
+        robot, (self.controller, efforts), self._targets, tolerances, rates = prepared
+        clip = self.parameters.target_limits == "clip"
+        self.trajectories.use(robot, self._targets, tolerances, rates=rates, clip=clip)
         self._sizes = efforts.sizes
         self._rotors = max(self._rotors, 0 if efforts.thrusts is None else len(efforts.thrusts))
         self._pushes = self._pushes or efforts.wrench is not None
@@ -270,45 +288,23 @@ class CompensatorNode(RobotNode):
         wanted = self.is_active and self.gate.enabled
         if wanted:
             check_not_wider(self.parameters, changed)
-        period = self._cadence.period
+        period = self._gain_watch.period
         if "timeout" in names and changed.timeout < PERIODS * period:
             raise ParameterError(
                 f"parameter timeout: got {changed.timeout:g} s, expected at least "
                 f"{PERIODS * period:.3g} s, two periods of the joint states"
             )
         super().accept(changed, names)
-        same_robot = self._next_robot is self.robot
-        if wanted and same_robot and self.controller is not None and self.prepared is not None:
+        if not wanted or self._next_robot is not self.robot:
+            return
+        controller, newest, prepared = self.controller, self._newest, self.prepared
+        if controller is not None and newest is not None and prepared is not None:
             same = changed.controller == self.parameters.controller
-            self._check_gains(self.prepared.built.controller, same, period)
+            self._gain_watch.check(prepared.built.controller, controller, same, newest.q)
 
-    def _check_gains(self, later: Controller, same: bool, period: float) -> None:
-        """Refuse gains that shake a joint, unless they are lower than those before.
-
-        Args:
-            later: controller that is asked for.
-            same: whether it is of the same kind as the present one.
-            period: of the joint states [s]; zero while it is not known.
-        """
-        controller, newest = self.controller, self._newest
-        if newest is None or controller is None:
-            return
-        if same and not _higher(later.gains, controller.gains):
-            return
-        if same and not period:
-            raise ParameterError(
-                "parameter gains: the rate of the joint states is not known yet; try again in a "
-                "second, or disable the torques first"
-            )
-        shaken = later.shaken(newest.q, period) if period else ""
-        if shaken:
-            raise ParameterError(
-                f"parameter gains: they would shake {shaken} at {1.0 / period:.0f} Hz of joint "
-                "states; less damping or stiffness"
-            )
-
-    def _forget_targets(self) -> None:
+    def _forget_targets(self, why: str) -> None:
         """What was wanted, and what integral action has gathered on the way there."""
+        self.trajectories.end(why)
         self._aims.clear()
         self._held = False
         self._losses = self.gate.losses
@@ -347,6 +343,7 @@ class CompensatorNode(RobotNode):
             return
         self._note_losses()
         clipped = self._targets.read(message, clip=self.parameters.target_limits == "clip")
+        self.trajectories.end("replaced by a target")
         if clipped:
             self.health.trouble("clipped target", clipped)
 
@@ -376,7 +373,7 @@ class CompensatorNode(RobotNode):
             self.gate.disable(f"{place}, until ~/enable")
         elif self._newest is not None and self._targets is not None:
             self.health.trouble("contact", f"{place}: the joints hold where they are")
-            self._forget_targets()
+            self._forget_targets(place)
             self._targets.hold(self._newest.q)
 
     @property
@@ -387,10 +384,30 @@ class CompensatorNode(RobotNode):
         return self._newest.nanos - self._touched_nanos <= CONTACT_MEMORY
 
     def _refuses_targets(self) -> bool:
-        refuses = self.parameters.on_contact == "hold" and self._is_touched
-        if refuses:
-            self.health.trouble("target in contact", "target refused: something pushes the robot")
-        return refuses
+        if self._is_held:
+            self.health.trouble("target in contact", f"target refused: {PUSHED}")
+        return self._is_held
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the joints stay where they are, for something that pushes the robot."""
+        return self.parameters.on_contact == "hold" and self._is_touched
+
+    def _obstacle(self) -> str:
+        """Why no trajectory can be followed now, empty if it can."""
+        if not self.is_active:
+            return f"the node is {self.state_label}"
+        if self.controller is None:
+            return "there is no robot yet"
+        if "joints" not in self.controller.targets:
+            return f"the controller {self.parameters.controller} has no targets of joints"
+        if self._torqueless() or self._is_held:
+            return self._torqueless() or PUSHED
+        return self._doubts() if self.parameters.on_inconsistent == "fade" else ""
+
+    def _torqueless(self) -> str:
+        """Why there are no torques, empty if there are."""
+        return "" if self.gate.is_on else f"torques are zero: {self.gate.why}"
 
     def _refuse_frame(self, frame: str) -> None:
         self.health.trouble(
@@ -403,7 +420,7 @@ class CompensatorNode(RobotNode):
         Whoever enables them again may have moved the arm by hand: it holds where it is then.
         """
         if self._losses != self.gate.losses:
-            self._forget_targets()
+            self._forget_targets("torques were lost")
 
     def _on_locked_velocity(self, message: TwistStamped) -> None:
         if self.robot is None:
@@ -437,7 +454,7 @@ class CompensatorNode(RobotNode):
         self._world = message.header.frame_id
         for aim in list(self._aims.values()):
             if not _same_frame(aim.frame, self._world):
-                self._forget_targets()  # one that came before odom did
+                self._forget_targets("a target in another frame")  # it came before odom did
                 self._refuse_frame(aim.frame)
         self._g = pose_matrix(message.pose.pose.position, message.pose.pose.orientation)
         self._V, self._base_nanos = V, nanoseconds(message.header.stamp)
@@ -450,12 +467,13 @@ class CompensatorNode(RobotNode):
         if sample.restarted:
             self._forget_base()
             self.gate.stop("the clock began anew")
-        self._cadence.hear(sample.nanos, int(1e9 * self.gate.timeout))
+        self._gain_watch.hear(sample.nanos, int(1e9 * self.gate.timeout))
         self._newest = sample
         why = self._missing(sample)
         if why:
             self.gate.stop(why)
         if why or not self.gate.enabled:
+            self.trajectories.pause(self._torqueless())
             return
         self._note_losses()
         if not self.gate.is_on:
@@ -472,6 +490,7 @@ class CompensatorNode(RobotNode):
         """Torques begin: from where the robot is now to where it shall be, if that was said."""
         self._former = None
         self._step_nanos = 0
+        self.trajectories.pause("torques began anew")
         if self._targets is not None:
             self._targets.hold(sample.q)
 
@@ -519,6 +538,7 @@ class CompensatorNode(RobotNode):
         since = 1e-9 * (sample.nanos - self._step_nanos) if self._step_nanos else 0.0
         self._step_nanos = sample.nanos
         period = min(max(since, 0.0), self.gate.timeout)
+        self.trajectories.step(sample)
         targets.reference.step(period)
         self._doubt(controller, period)
         state = self._state(controller, sample, period)
@@ -554,6 +574,8 @@ class CompensatorNode(RobotNode):
         doubts = self._doubts()
         is_fading = bool(doubts) and self.parameters.on_inconsistent == "fade"
         self._trust.step(is_fading, period)
+        if is_fading:
+            self.trajectories.stop(Outcome(Code.INVALID_GOAL, doubts))
         if not doubts:
             return
         if not _compensates(controller):
@@ -582,7 +604,7 @@ class CompensatorNode(RobotNode):
 
     def begin(self) -> None:
         """Nothing of before counts."""
-        self._forget_targets()
+        self._forget_targets("the node began anew")
         self._forget_base()
         self.gate.open()
 
@@ -597,10 +619,13 @@ class CompensatorNode(RobotNode):
             "controller": self.parameters.controller,
             "enabled": str(self.gate.enabled),
             "resume": self.parameters.resume,
+            "trajectory": self.trajectories.state,
         }
-        self._judge_gains()
-        if self._shaken:
-            values["gains"] = f"may shake {self._shaken}"
+        if self.trajectories.refusal:
+            values["refused trajectory"] = self.trajectories.refusal
+        self._gain_watch.judge(self.controller, None if self._newest is None else self._newest.q)
+        if self._gain_watch.shaken:
+            values["gains"] = f"may shake {self._gain_watch.shaken}"
         why, doubts = self.gate.why, self._doubts()
         compensates = _compensates(self.controller)
         if compensates:
@@ -611,55 +636,12 @@ class CompensatorNode(RobotNode):
             return WARN, f"torques on, compensation {values['compensation']}: {doubts}", values
         if not why and self.sole.conflicts:
             return WARN, f"torques on, but {self.sole.message}", values
-        if not why and self._shaken:
+        if not why and self._gain_watch.shaken:
             return WARN, f"torques on, gains {values['gains']}", values
         if not why:
             return OK, "torques on", values
         waits = why == "not enabled" or "waiting" in why or why == "disabled"
         return WARN if waits else ERROR, f"torques zero: {why}", values
-
-    def _judge_gains(self) -> None:
-        """Whether the gains suit the rate of the joint states: torques act a sample late."""
-        controller, newest, period = self.controller, self._newest, self._cadence.period
-        if controller is not self._judged[0]:
-            self._shaken = ""
-        if controller is None or newest is None or not period:
-            return
-        if self._judged[0] is controller and abs(period / self._judged[1] - 1.0) < OTHER_PERIOD:
-            return
-        self._judged = controller, period
-        joint = controller.shaken(newest.q, period)
-        self._shaken = f"{joint} at {1.0 / period:.0f} Hz" if joint else ""
-        if self._shaken:
-            self.health.trouble(
-                "gains too high", f"gains may shake {self._shaken}: less damping or stiffness"
-            )
-
-
-class _Cadence:
-    """How fast joint states come.
-
-    Attributes:
-        period: between them [s]; zero while it is not known.
-    """
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self.period = 0.0
-        self._last = self._span = self._gaps = 0
-
-    def hear(self, nanos: int, pause: int) -> None:
-        """A joint state with a stamp; a gap longer than a pause does not count [ns]."""
-        gap, self._last = nanos - self._last, nanos
-        if not 0 < gap < pause:
-            return
-        self._span += gap
-        self._gaps += 1
-        if self._gaps >= SAMPLES and self._span >= SPAN:
-            self.period = 1e-9 * self._span / self._gaps
-            self._span = self._gaps = 0
 
 
 def _command(controller: Controller, state: ControlState, reference: JointReference) -> Efforts:
@@ -672,11 +654,6 @@ def _command(controller: Controller, state: ControlState, reference: JointRefere
 def _compensates(controller: Controller | None) -> bool:
     """Whether a controller can be faded out to a joint law; one of the user's own need not say."""
     return getattr(controller, "compensates", False)
-
-
-def _higher(later: Array, before: Array) -> bool:
-    """Whether any gain is higher, or cannot be compared."""
-    return later.shape != before.shape or bool((later > before).any())
 
 
 def _same_frame(aim: str, world: str) -> bool:

@@ -25,7 +25,7 @@ ON_CONTACT = ("zero", "hold", "ignore")  # from the strictest on
 class CompensatorParameters(RobotParameters):
     """Parameters of the compensator node."""
 
-    GROUPS: ClassVar[tuple[str, ...]] = ("payload", "gains")
+    GROUPS: ClassVar[tuple[str, ...]] = ("payload", "gains", "constraints")
 
     controller: str = parameter(
         "momentum",
@@ -138,6 +138,42 @@ class CompensatorParameters(RobotParameters):
         "trajectory_point",
         "message type of the topic target",
         choices=("trajectory_point", "joint_state"),
+        read_only=True,
+    )
+    constraints_trajectory: float = parameter(
+        0.0,
+        "how far a joint may be from its trajectory on the way, else it stops; 0 for no matter",
+        unit="rad or m",
+        minimum=0.0,
+    )
+    constraints_trajectory_of: tuple[str, ...] = parameter(
+        (), "the same of single joints: name=value"
+    )
+    constraints_goal: float = parameter(
+        0.0,
+        "how near a joint must come to the end of its trajectory; 0 for no matter",
+        unit="rad or m",
+        minimum=0.0,
+    )
+    constraints_goal_of: tuple[str, ...] = parameter((), "the same of single joints: name=value")
+    constraints_stopped_velocity_tolerance: float = parameter(
+        0.01,
+        "velocity below which a joint has stopped at the end of its trajectory; 0 for no matter",
+        unit="rad/s or m/s",
+        minimum=0.0,
+    )
+    constraints_goal_time: float = parameter(
+        0.0,
+        "how long after its end a trajectory may take to be there; 0 for ever",
+        unit="s",
+        minimum=0.0,
+    )
+    action_monitor_rate: float = parameter(
+        20.0,
+        "feedback of the action follow_joint_trajectory, and how often its end is looked for",
+        unit="Hz",
+        minimum=0.1,
+        maximum=1000.0,
         read_only=True,
     )
     propulsion: str = parameter(

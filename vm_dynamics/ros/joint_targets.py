@@ -51,11 +51,31 @@ class JointTargets:
         if self._target is not None:
             self.reference.set_target(*self._target)
 
+    def start(self, q: Array, qd: Array) -> None:
+        """Be at joint positions and velocities, shape (n,) each, which are the target too."""
+        self.reference.start(q, qd)
+        self._target = self.reference.q, self.reference.qd, self.reference.qdd
+
+    @property
+    def state(self) -> Array:
+        """Where the joints shall be now: positions, velocities, accelerations, shape (3, n)."""
+        return np.array((self.reference.q, self.reference.qd, self.reference.qdd))
+
+    def follow(self, state: Array) -> None:
+        """Take the next target of a motion that keeps the limits.
+
+        Args:
+            state: positions, velocities and accelerations, shape (3, n).
+        """
+        self._target = state[0], state[1], state[2]
+        self.reference.set_target(*self._target)
+
     def take_over(self, former: JointTargets) -> None:
         """Go on with the target of another one, from where that is."""
         self.reference.start(former.reference.q)
         self._target = former._target
         if self._target is not None:
+            self.reference.start(former.reference.q, former.reference.qd)
             self.reference.set_target(*self._target)
 
     def read(self, message: Any, *, clip: bool) -> str:

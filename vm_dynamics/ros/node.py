@@ -148,6 +148,21 @@ class VmNode(LifecycleNode):
             self.sole.watch(topic, out)
         return out
 
+    def listen_aside(
+        self, kind: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
+    ) -> None:
+        """Subscribe likewise, but beside the data: the callback may take its time.
+
+        It runs in the thread of services and has not got the lock.
+        """
+
+        def heard(message: Any) -> None:
+            self.health.heard(topic)
+            self._guarded(topic, callback, message)
+
+        out = self.create_subscription(kind, topic, heard, qos)
+        self._entities.append((self.destroy_subscription, out))
+
     def ignore(self, subscription: Any) -> None:
         """End a subscription of :meth:`listen`."""
         self._entities = [item for item in self._entities if item[1] is not subscription]

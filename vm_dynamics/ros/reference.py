@@ -32,10 +32,10 @@ NODES: dict[str, type[NodeParameters]] = {
 
 
 class Topic(NamedTuple):
-    """A topic or service.
+    """A topic, service or action.
 
     Attributes:
-        way: ``in``, ``out`` or ``service``.
+        way: ``in``, ``out``, ``service`` or ``action``.
         name: relative to the namespace, with ``~`` for the node's own.
         kinds: types, of which a parameter may choose one.
         what: in words.
@@ -127,6 +127,11 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
             "what the joints shall do, by `target_type`",
         ),
         _in(
+            "~/joint_trajectory",
+            "trajectory_msgs/JointTrajectory",
+            "what they shall do over time; an empty one stops them",
+        ),
+        _in(
             "locked_velocity",
             "geometry_msgs/TwistStamped",
             "the observer's, for laws 1 and 2, or for a controller that needs it",
@@ -162,6 +167,12 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
             "~/enable",
             ("std_srvs/SetBool",),
             "allow or forbid torques; forbidding forgets the targets",
+        ),
+        Topic(
+            "action",
+            "~/follow_joint_trajectory",
+            ("control_msgs/FollowJointTrajectory",),
+            "a trajectory with feedback and a result, where `control_msgs` is installed",
         ),
     ),
     "ccf_node": (
@@ -210,11 +221,11 @@ TOPICS: dict[str, tuple[Topic, ...]] = {
 
 def summary() -> str:
     """A row for each node, as the README has it."""
-    lines = ["| node | in | out | services |", "|---|---|---|---|"]
+    lines = ["| node | in | out | services, actions |", "|---|---|---|---|"]
     for node, entries in TOPICS.items():
         cells = [
-            ", ".join(f"`{topic.name}`" for topic in entries if topic.way == way)
-            for way in ("in", "out", "service")
+            ", ".join(f"`{topic.name}`" for topic in entries if topic.way in ways)
+            for ways in (("in",), ("out",), ("service", "action"))
         ]
         lines.append(f"| `{node}` | {' | '.join(cells)} |")
     return "\n".join(lines)

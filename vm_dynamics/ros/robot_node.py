@@ -83,7 +83,8 @@ class RobotNode(VmNode):
             if not self._load(self.parameters.robot_description):
                 return False
         else:
-            self._describe_me()
+            # a robot takes its time to be built
+            self.listen_aside(String, "robot_description", self._on_description, LATCHED)
         # last, so that a cycle has the newest of all else
         self.listen(
             JointState,
@@ -95,16 +96,6 @@ class RobotNode(VmNode):
             sole=True,
         )
         return True
-
-    def _describe_me(self) -> None:
-        """Wait for a description, beside the data: a robot takes its time to be built."""
-
-        def heard(message: String) -> None:
-            self.health.heard("robot_description")
-            self._guarded("robot_description", self._on_description, message)
-
-        out = self.create_subscription(String, "robot_description", heard, LATCHED)
-        self._entities.append((self.destroy_subscription, out))
 
     def forget(self) -> None:
         """No robot."""
