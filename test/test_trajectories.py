@@ -99,6 +99,12 @@ def test_efforts_are_refused():
         moving().trajectories.hear(bad)
 
 
+def test_too_many_points_are_refused():
+    many = message(*(point(0.01 * (k + 1), ZERO) for k in range(2001)))
+    with pytest.raises(VmDynamicsError, match="has 2001 points, expected at most 2000"):
+        moving().trajectories.hear(many)
+
+
 def test_none_is_taken_while_something_stands_against_it():
     bench = moving()
     bench.obstacle = "torques are zero: not enabled"

@@ -14,6 +14,7 @@ from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model.robot_model import RobotModel
 from vm_dynamics.ros.parameters import numbers_by_name
 
+MOST_POINTS = 2000  # reading more keeps Python busy for so long that torques might stop
 ERASED = -1.0  # a tolerance of a goal that takes away that of the parameters
 
 
@@ -29,6 +30,11 @@ def trajectory_of(robot: RobotModel, message: Any, *, clip: bool) -> JointTrajec
         VmDynamicsError: what is wrong with it, as of
             :class:`vm_dynamics.control.joint_trajectory.JointTrajectory`.
     """
+    if len(message.points) > MOST_POINTS:
+        raise ParameterError(
+            f"trajectory: has {len(message.points)} points, expected at most {MOST_POINTS}; send "
+            "it in parts, or with fewer points and their velocities"
+        )
     points = []
     for i, point in enumerate(message.points):
         if len(point.effort):
