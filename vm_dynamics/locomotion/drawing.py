@@ -16,8 +16,8 @@ from vm_dynamics.locomotion.atlas import CurvatureAtlas
 from vm_dynamics.locomotion.ccf import CurvatureMap
 from vm_dynamics.locomotion.displacement import Comparison, base_motion, xyz_angles
 from vm_dynamics.locomotion.gaits import Gait
+from vm_dynamics.locomotion.plan import ReorientationPlan
 from vm_dynamics.locomotion.planes import GaitPlane
-from vm_dynamics.locomotion.reorientation import ReorientationPlan
 from vm_dynamics.robot import Robot
 
 # Blue for negative values, white for zero, red for positive values.

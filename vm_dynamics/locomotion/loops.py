@@ -9,6 +9,7 @@ q0, ``q(s) = q0 + sum_m a_m (cos 2 pi m s - 1) + b_m sin 2 pi m s``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from vm_dynamics.lie.se3 import Array, exp, log
 from vm_dynamics.locomotion import _kernels
+from vm_dynamics.locomotion.collisions import CollisionModel
 from vm_dynamics.locomotion.fields import curvature_at, path_twists
 from vm_dynamics.locomotion.planes import FrameChoice
 from vm_dynamics.robot import Robot
@@ -27,10 +29,18 @@ STEPS_PER_LOOP = 40  # of order four; their error is at most 1e-4 of the loop's 
 CIRCLE_RADII = (0.15, 0.4, 0.8)
 CIRCLE_DIRECTIONS = 8
 MAX_GUESSES = 5
+# Number of circles, the best first, that are checked for collisions, and of samples on each.
+CHECKED_CIRCLES, CIRCLE_SAMPLES = 60, 24
 # Factors of a circle's score: for rotation about other axes, and for leaving the limits.
 OTHER_AXES_PENALTY, OUTSIDE_LIMITS_PENALTY = 0.3, 0.3
 # Weights of the refinement: per radian of rotation error, per radian or metre beyond a limit.
 ROTATION_WEIGHT, LIMIT_WEIGHT = 1.0 / np.radians(1.0), 100.0
+# The same per metre that links are nearer than they may be, and the distance beyond that which the
+# samples keep [m]: between them links come nearer.
+CLEARANCE_WEIGHT, CLEARANCE_BUFFER = 100.0, 0.03
+# A loop that comes too near shrinks by this factor until it does not, and is given up below the
+# second: then the start itself is too near.
+SHRINKING, SMALLEST_SHARE = 0.9, 1e-3
 # Stages of the refinement: weight of the loop's size, largest number of evaluations, relative
 # decrease of the cost at which it stops. The first stage finds a small loop, the second makes its
 # rotation exact.
@@ -85,6 +95,12 @@ class Loop:
         p = np.outer(s, w)
         return np.asarray((np.cos(p) * w) @ self.sines - (np.sin(p) * w) @ self.cosines)
 
+    def bend(self, s: Array) -> Array:
+        """Second derivative by the phase s, shape (N, n) [rad or m per turn squared]."""
+        w = 2.0 * np.pi * np.arange(1, len(self.cosines) + 1)
+        p = np.outer(s, w)
+        return np.asarray(-(np.sin(p) * w**2) @ self.sines - (np.cos(p) * w**2) @ self.cosines)
+
 
 class Attempt(NamedTuple):
     """Result of a refinement.
@@ -118,15 +134,30 @@ class _Circles(NamedTuple):
     y: Array
 
 
+class KeptApart(NamedTuple):
+    """What a loop must keep free of.
+
+    Attributes:
+        model: distances of links.
+        kept: distance to keep of each pair of shapes, shape (pairs,) [m].
+    """
+
+    model: CollisionModel
+    kept: Array
+
+
 class LoopSearch:
-    """Search for loops of one robot that start at q0 and stay within limits.
+    """Search for loops of one robot that start at q0, stay within limits and touch nothing.
 
     The unknowns are scaled Fourier coefficients of the joints that can move: 2 M rows, one column
     for each such joint.
     """
 
-    def __init__(self, robot: Robot, q0: Array, limits: JointLimits) -> None:
-        self.robot, self.q0, self.limits = robot, q0, limits
+    def __init__(
+        self, robot: Robot, q0: Array, limits: JointLimits, apart: KeptApart | None = None
+    ) -> None:
+        self.robot, self.q0, self.limits, self.apart = robot, q0, limits, apart
+        self._near_at: tuple[bytes, Array, Array] = b"", np.empty(0), np.empty(0)
         self.reach = np.minimum(limits.upper - limits.lower, np.pi) / 2.0
         free = (self.reach > 2.0 * POSITION_MARGIN) & (limits.velocity > 0.0)
         self.free = np.flatnonzero(free)
@@ -161,27 +192,52 @@ class LoopSearch:
         Args:
             wanted: wanted rotation vector, shape (3,) [rad].
         """
-        circles = self._circles()
-        if not circles.pairs:
-            return []
-        choice = FrameChoice.of(self.robot, "base", self.q0)
-        values, _ = curvature_at(self.robot, choice, circles.centres, x=circles.x, y=circles.y)
-        turns = -np.pi * values @ self.robot.base_group.iota[3:].T
+        circles, turns, inside = self._circles
         angle = float(np.linalg.norm(wanted))
         along = turns @ wanted / angle
         across = np.linalg.norm(turns - np.outer(along, wanted / angle), axis=1)
-        reach = abs(circles.x) + abs(circles.y)
         score = (abs(along) - OTHER_AXES_PENALTY * across) * np.where(
-            self._inside(circles.centres, reach), 1.0, OUTSIDE_LIMITS_PENALTY
+            inside, 1.0, OUTSIDE_LIMITS_PENALTY
         )
-        out: dict[tuple[int, int], Array] = {}
-        for k in np.argsort(-score):
+        free: dict[tuple[int, int], Array] = {}
+        rest: dict[tuple[int, int], Array] = {}
+        for rank, k in enumerate(np.argsort(-score)):
+            if len(free) >= MAX_GUESSES or (rank >= CHECKED_CIRCLES and len(rest) >= MAX_GUESSES):
+                break
             # one circle per pair is enough: the others lead to the same loop
-            if circles.pairs[k] not in out and len(out) < MAX_GUESSES:
-                out[circles.pairs[k]] = self._circle(circles, k, float(along[k]), angle)
-        return list(out.values())
+            if circles.pairs[k] not in free:
+                guess = self._circle(circles, k, float(along[k]), angle)
+                which = free if rank < CHECKED_CIRCLES and self._is_free(guess) else rest
+                which.setdefault(circles.pairs[k], guess)
+        rest = {pair: guess for pair, guess in rest.items() if pair not in free}
+        return [*free.values(), *rest.values()][:MAX_GUESSES]
 
-    def _circles(self) -> _Circles:
+    def largest_turn(self, axis: Array) -> float:
+        """Largest angle about an axis, shape (3,), that circles promise [rad].
+
+        Of those beyond position limits a smaller part counts.
+        """
+        _, turns, inside = self._circles
+        along = abs(turns @ axis) / np.linalg.norm(axis)
+        return float((along * np.where(inside, 1.0, OUTSIDE_LIMITS_PENALTY)).max(initial=0.0))
+
+    def _is_free(self, x: Array) -> bool:
+        """Whether no links come too near on samples of a loop."""
+        if self.apart is None:
+            return True
+        q = self.loop(x).position(np.arange(CIRCLE_SAMPLES) / CIRCLE_SAMPLES)
+        return not self.apart.model.shortfall(q, self.apart.kept)[0].any()
+
+    @cached_property
+    def _circles(self) -> tuple[_Circles, Array, Array]:
+        """Circles through q0, the rotations by them, (N, 3) [rad], and which are within limits."""
+        circles = self._all_circles()
+        choice = FrameChoice.of(self.robot, "base", self.q0)
+        values, _ = curvature_at(self.robot, choice, circles.centres, x=circles.x, y=circles.y)
+        turns = -np.pi * values @ self.robot.base_group.iota[3:].T
+        return circles, turns, self._inside(circles.centres, abs(circles.x) + abs(circles.y))
+
+    def _all_circles(self) -> _Circles:
         """Circles through q0 for every pair of joints that can move."""
         pairs, centres, x, y = [], [], [], []
         unit = np.diag(self.reach)
@@ -239,6 +295,7 @@ class LoopSearch:
                 xtol=1e-8,
             ).x
         x = x * self._fitting(x)
+        x = x * self._clear_share(x)
         turn = self._turns(x[None])[0]
         return Attempt(self.loop(x), turn, float(np.linalg.norm(_miss(turn, wanted))), x)
 
@@ -252,10 +309,27 @@ class LoopSearch:
         beyond = abs(moved) > abs(room) + 1e-12
         return float(np.min(room[beyond] / moved[beyond], initial=1.0))
 
+    def _clear_share(self, x: Array) -> float:
+        """Factor by which a loop must shrink to keep links apart, at most 1."""
+        share = 1.0
+        if self.apart is None:
+            return share
+        model, kept = self.apart
+        while share > SMALLEST_SHARE:
+            if model.least_along(self.loop(share * x).position, 1.0, kept, 0.0).distance >= 0.0:
+                return share
+            share *= SHRINKING
+        return 0.0
+
     def loop(self, x: Array) -> Loop:
         """The loop of scaled coefficients, shape (2 M m,) for m joints that can move."""
         coefficients = self._coefficients(x)
         return Loop(self.q0, coefficients[:HARMONICS], coefficients[HARMONICS:])
+
+    def coefficients_of(self, loop: Loop) -> Array:
+        """Scaled coefficients of a loop, as a guess."""
+        both = np.vstack((loop.cosines, loop.sines))[:, self.free]
+        return np.asarray((both / self.scale).ravel())
 
     def _coefficients(self, x: Array) -> Array:
         """Fourier coefficients of all joints, shape (2 M, n) [rad or m], from scaled ones."""
@@ -284,10 +358,15 @@ class LoopSearch:
         return out
 
     def _residual(self, x: Array, wanted: Array, size: float) -> Array:
-        """Weighted rotation error, coefficients and distances beyond limits, in one vector."""
+        """Weighted rotation error, coefficients, distances beyond limits and too near, in one."""
         miss = _miss(self._turns(x[None])[0], wanted)
         return np.concatenate(
-            (ROTATION_WEIGHT * miss, size * x, LIMIT_WEIGHT * self._beyond(x)[0])
+            (
+                ROTATION_WEIGHT * miss,
+                size * x,
+                LIMIT_WEIGHT * self._beyond(x)[0],
+                CLEARANCE_WEIGHT * self._too_near(x)[0],
+            )
         )
 
     def _jacobian(self, x: Array, wanted: Array, size: float) -> Array:
@@ -296,8 +375,25 @@ class LoopSearch:
         misses = np.array([_miss(turn, wanted) for turn in turns])
         slope = (misses[1:] - misses[0]).T / JACOBIAN_DIFFERENCE
         return np.vstack(
-            (ROTATION_WEIGHT * slope, size * np.eye(len(x)), LIMIT_WEIGHT * self._beyond(x)[1])
+            (
+                ROTATION_WEIGHT * slope,
+                size * np.eye(len(x)),
+                LIMIT_WEIGHT * self._beyond(x)[1],
+                CLEARANCE_WEIGHT * self._too_near(x)[1],
+            )
         )
+
+    def _too_near(self, x: Array) -> tuple[Array, Array]:
+        """By how much links are too near at every sample, and its derivative by x."""
+        if self.apart is None:
+            return np.empty(0), np.empty((0, len(x)))
+        if self._near_at[0] != x.tobytes():  # the solver asks for value and derivative in turn
+            q = self.q0 + self.values[1:-1] @ self._coefficients(x)
+            value, slope = self.apart.model.shortfall(q, self.apart.kept + CLEARANCE_BUFFER)
+            moves = np.einsum("sc,cki->ski", self.values[1:-1], self.shares)
+            by_x = np.einsum("si,ski->ski", slope[:, self.free], moves).reshape(len(q), -1)
+            self._near_at = x.tobytes(), value, by_x
+        return self._near_at[1:]
 
     def _beyond(self, x: Array) -> tuple[Array, Array]:
         """Distance beyond the position limits at every sample, and its derivative by x."""

@@ -2,28 +2,39 @@
 """Plan closed joint motions that turn a free base without any force on it.
 
 Implements: the inverse of [Mishra2022] section V-B, which is not in any of the papers. It starts
-from the curvature, as :func:`curvature_atlas` shows it, and refines with the exact eq. (69).
+from the curvature, as :func:`vm_dynamics.curvature_atlas` shows it, and refines with the exact eq.
+(69). Which axes are possible is said first, then loops are sought that touch nothing, then their
+times follow from the limits.
 """
 
 from __future__ import annotations
 
-import csv
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from vm_dynamics.errors import DimensionError, NotInGroupError, ParameterError
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array, exp, log
-from vm_dynamics.locomotion.displacement import gait_displacement
+from vm_dynamics.locomotion.assumed import finite_limits
+from vm_dynamics.locomotion.collisions import TOUCH_AT_REST, CollisionModel, Nearest
+from vm_dynamics.locomotion.displacement import base_motion, gait_displacement
+from vm_dynamics.locomotion.feasibility import impossible, reachable_axes
 from vm_dynamics.locomotion.gaits import Gait
-from vm_dynamics.locomotion.loops import Attempt, JointLimits, Loop, LoopSearch
+from vm_dynamics.locomotion.loops import Attempt, JointLimits, KeptApart, Loop, LoopSearch
+from vm_dynamics.locomotion.plan import BasePath, ReorientationPlan
 from vm_dynamics.locomotion.planes import require_rotation
+from vm_dynamics.locomotion.timing import (
+    MotionLimits,
+    fastest_rate,
+    peak_effort,
+    rate_for,
+    shortest_loop_time,
+    timed,
+    times_at,
+)
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
@@ -31,92 +42,17 @@ ROTATION_TOLERANCE = np.radians(0.5)  # [rad]
 # The search ends at this share of the tolerance, because its integration is less exact than that
 # of the final check.
 SEARCH_TOLERANCE_SHARE = 0.1
-MAX_LOOPS = 50
-# Time of the acceleration at the start, and of the deceleration at the end, as a share of the time
-# of one loop.
-RAMP_SHARE = 0.5
-# Share of the velocity limits that is used; the rest is for what lies between samples.
-VELOCITY_LIMIT_SHARE = 0.995
+MAX_LOOPS = 1000
+# If no loop found is large enough, the number of loops grows by at most this factor at a time.
+LOOPS_GROWTH = 3
+# A refined loop turns at most by this factor more than the best circle found.
+REFINEMENT_GAIN = 3.0
+MARGIN = 0.02  # [m]: distance of links that a plan keeps unless told otherwise
 MIN_ROTATION = 1e-9  # [rad]: less is no rotation
 MIN_LOOP_TIME = 1e-3  # [s]: a loop that takes less does not move
 NEAR_LIMIT_DISTANCE = 0.02  # [rad or m]: a loop this near to a limit counts as bounded by it
-
-
-class Assumed(NamedTuple):
-    """Limits that are assumed for joints whose own are missing or unrealistic.
-
-    Attributes:
-        unit: unit of the joint positions.
-        reach: largest distance from q0 of a joint without position limits [rad or m].
-        speed: velocity limit of a joint without one [rad/s or m/s].
-        fastest: a higher velocity limit is replaced by this one [rad/s or m/s].
-    """
-
-    unit: str
-    reach: float
-    speed: float
-    fastest: float
-
-
-ASSUMED_REVOLUTE = Assumed("rad", np.pi, 1.0, 2.0 * np.pi)
-ASSUMED_PRISMATIC = Assumed("m", 0.5, 0.1, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class ReorientationPlan:
-    """A closed joint path that turns the base; made by :func:`plan_reorientation`.
-
-    Attributes:
-        joint_names: the robot's joints.
-        path: the path, at rest at both ends: ``plan.path.position(t)``, ``.velocity(t)``,
-            ``.sample(count)``. None if nothing moves.
-        duration: duration of the path [s].
-        loops: number of loops.
-        wanted: wanted rotation matrix, shape (3, 3).
-        rotation: rotation matrix that the path gives, by ``integrate``, shape (3, 3).
-        displacement: pose of the base after the path, in the frame of the base before it, shape
-            (4, 4).
-        error: angle between the two rotations [rad].
-        reached: whether the error is within the tolerance.
-        reason: how the rotation is reached, or why it is not.
-        notes: assumptions in place of missing or unrealistic limits.
-    """
-
-    joint_names: tuple[str, ...]
-    path: Gait | None
-    duration: float
-    loops: int
-    wanted: Array
-    rotation: Array
-    displacement: Array
-    error: float
-    reached: bool
-    reason: str
-    notes: tuple[str, ...]
-
-    def save_csv(self, path: str | os.PathLike[str], rate: float = 100.0) -> Path:
-        """Write times, joint positions and joint velocities as a table.
-
-        Args:
-            path: path of the file.
-            rate: approximate number of rows per second [Hz]; both ends of the path have a row.
-
-        Returns:
-            The path of the file.
-        """
-        if not (np.isfinite(rate) and rate > 0.0):
-            raise ParameterError(f"rate: got {rate!r}, expected a number above zero [Hz]")
-        if self.path is None:
-            raise ParameterError("plan: nothing moves, so there is nothing to write")
-        rows = self.path.sample(2 + int(self.duration * rate))
-        file = Path(path)
-        with file.open("w", newline="", encoding="utf-8") as stream:
-            table = csv.writer(stream)
-            speeds = (f"{name}_velocity" for name in self.joint_names)
-            table.writerow(["time", *self.joint_names, *speeds])
-            for t, q, qd in zip(*rows, strict=True):
-                table.writerow([f"{x:.9g}" for x in (t, *q, *qd)])
-        return file
+NEAR_MARGIN_DISTANCE = 0.05  # [m]: a loop that comes this near to the margin is bounded by it
+POSES_PER_LOOP, MAX_POSES = 200, 20_000  # of the base path
 
 
 def plan_reorientation(
@@ -127,6 +63,11 @@ def plan_reorientation(
     limits: Sequence[ArrayLike] | None = None,
     tolerance: float = ROTATION_TOLERANCE,
     max_loops: int = MAX_LOOPS,
+    margin: float | None = None,
+    max_velocity: float | None = None,
+    acceleration_limits: ArrayLike | None = None,
+    effort_limits: ArrayLike | None = None,
+    duration: float | None = None,
 ) -> ReorientationPlan:
     """Plan a closed joint path that turns the free base by a rotation, at zero momentum.
 
@@ -135,72 +76,288 @@ def plan_reorientation(
         q0: joint positions at start and end, shape (n,) [rad or m].
         rotation: wanted orientation of the base after the motion, in the frame of the base before
             it: a rotation matrix, shape (3, 3), or a rotation vector, shape (3,) [rad].
-        limits: a :class:`JointLimits`, or lower, upper and velocity limits, each one number or
-            shape (n,); the robot's own if None. :data:`ASSUMED_REVOLUTE` and
-            :data:`ASSUMED_PRISMATIC` replace limits that are missing or unrealistic; the plan's
-            notes say so.
+        limits: a :class:`vm_dynamics.locomotion.JointLimits`, or lower, upper and velocity limits,
+            each one number or shape (n,); the robot's own if None. Limits that are missing or
+            unrealistic are replaced by assumed ones; the plan's notes say so.
         tolerance: largest angle between the reached and the wanted orientation [rad].
         max_loops: largest number of loops.
+        margin: distance that links keep from each other [m]. If None, ``MARGIN`` where collisions
+            can be checked, and a note where they cannot; if given, they must be checked.
+        max_velocity: a further limit of all joint velocities [rad/s or m/s].
+        acceleration_limits: one number or shape (n,) [rad/s^2 or m/s^2]; none if None.
+        effort_limits: one number or shape (n,) [N m or N]; the robot's own if None.
+        duration: wanted duration of the path [s]; as short as the limits allow if None.
 
     Returns:
         The plan; ``plan.reached`` says whether it reaches the rotation, ``plan.reason`` why not.
 
     Raises:
-        ParameterError: the base cannot turn at all, or not about that axis, or q0 is beyond the
-            limits.
+        ParameterError: the base cannot turn at all, or not about that axis, q0 is beyond the
+            limits, a margin cannot be checked, or the duration is too short.
     """
-    axes = require_rotation(robot.base_group)
-    start = vector("q0", q0, robot.n)
-    wanted = _wanted(robot, rotation, axes)
-    if not (np.isfinite(tolerance) and tolerance > 0.0):
-        raise ParameterError(f"tolerance: got {tolerance!r}, expected an angle above zero [rad]")
-    if max_loops < 1:
-        raise ParameterError(f"max_loops: got {max_loops}, expected at least 1")
-    bounds, notes = _limits(robot, start, limits)
-    if np.linalg.norm(wanted) < MIN_ROTATION:
-        return _plan(robot, None, 0, bounds, wanted, tolerance, "nothing to turn", notes)
-    search = LoopSearch(robot, start, bounds)
-    loops, best = _search(search, wanted, tolerance, max_loops)
-    if best is None:
-        reason = "fewer than two joints can move within their limits, so there is no loop"
-        return _plan(robot, None, 0, bounds, wanted, tolerance, reason, notes)
-    if _slowness(best.loop, bounds) < MIN_LOOP_TIME:
-        reason = "no loop of the joints that starts at q0 turns the base about that axis"
-        if np.linalg.norm(wanted) <= tolerance:
-            reason = "nothing to turn, within the tolerance"
-        return _plan(robot, None, 0, bounds, wanted, tolerance, reason, notes)
-    plan = _plan(robot, best.loop, loops, bounds, wanted, tolerance, _loops(loops), notes)
-    if plan.reached:
-        return plan
-    return replace(plan, reason=_why_not(robot, plan, best.loop, bounds, max_loops))
+    planner = ReorientationPlanner(
+        robot,
+        limits=limits,
+        tolerance=tolerance,
+        max_loops=max_loops,
+        margin=margin,
+        max_velocity=max_velocity,
+        acceleration_limits=acceleration_limits,
+        effort_limits=effort_limits,
+    )
+    return planner.plan(q0, rotation, duration=duration)
+
+
+class ReorientationPlanner:
+    """Plans for one robot under the same limits; see :func:`vm_dynamics.plan_reorientation`.
+
+    Attributes:
+        robot: the robot.
+        tolerance: largest angle between the reached and the wanted orientation [rad].
+        max_loops: largest number of loops.
+        margin: distance that links keep from each other [m].
+        collisions: distances of the robot's links; None if they cannot be checked.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        limits: Sequence[ArrayLike] | None = None,
+        tolerance: float = ROTATION_TOLERANCE,
+        max_loops: int = MAX_LOOPS,
+        margin: float | None = None,
+        max_velocity: float | None = None,
+        acceleration_limits: ArrayLike | None = None,
+        effort_limits: ArrayLike | None = None,
+    ) -> None:
+        self._axes = require_rotation(robot.base_group)
+        self.robot, self._given = robot, limits
+        self.tolerance = _positive("tolerance", tolerance, "an angle above zero [rad]")
+        if max_loops < 1:
+            raise ParameterError(f"max_loops: got {max_loops}, expected at least 1")
+        self.max_loops = max_loops
+        self.margin = MARGIN if margin is None else _positive("margin", margin, "a distance [m]")
+        self._slowest = np.inf
+        if max_velocity is not None:
+            self._slowest = _positive("max_velocity", max_velocity, "a velocity above zero")
+        self._acceleration = _per_joint(robot, "acceleration_limits", acceleration_limits, np.inf)
+        self._effort = _per_joint(robot, "effort_limits", effort_limits, robot.effort_limits)
+        self.collisions, self._notes = _collisions(robot, required=margin is not None)
+
+    def plan(
+        self,
+        q0: ArrayLike,
+        rotation: ArrayLike,
+        *,
+        duration: float | None = None,
+        near: Loop | None = None,
+    ) -> ReorientationPlan:
+        """Plan a rotation from joint positions q0.
+
+        Args:
+            q0: joint positions at start and end, shape (n,) [rad or m].
+            rotation: rotation matrix, shape (3, 3), or rotation vector, shape (3,) [rad].
+            duration: wanted duration of the path [s]; as short as the limits allow if None.
+            near: a loop from q0 to start the search from.
+        """
+        start = vector("q0", q0, self.robot.n)
+        wanted = _wanted(self.robot, rotation, self._axes)
+        if duration is not None:
+            _positive("duration", duration, "a time above zero [s]")
+        bounds, notes = finite_limits(self.robot, start, self._given)
+        bounds.velocity[:] = np.minimum(bounds.velocity, self._slowest)
+        task = _Task(self, start, wanted, bounds, (*notes, *self._notes))
+        angle = float(np.linalg.norm(wanted))
+        if angle < MIN_ROTATION:
+            return task.still("nothing to turn")
+        if self.collisions is not None:
+            nearest = self.collisions.nearest(start)
+            if nearest.distance <= 0.0:
+                return task.still(
+                    f"{nearest.first} and {nearest.second} overlap at q0, by "
+                    f"{-1e3 * nearest.distance:.1f} mm: start where no links touch"
+                )
+        search = LoopSearch(self.robot, start, bounds, task.apart())
+        if len(search.free) < 2:
+            return task.still(
+                "fewer than two joints can move within their limits, so there is no loop"
+            )
+        axes = reachable_axes(search)
+        reachable = axes @ (axes.T @ wanted)
+        if np.linalg.norm(wanted - reachable) > SEARCH_TOLERANCE_SHARE * self.tolerance:
+            if angle <= self.tolerance:
+                return task.still("nothing to turn, within the tolerance")
+            return task.still(impossible(wanted, axes))
+        loops, best = _search(search, reachable, self.tolerance, self.max_loops, near)
+        if shortest_loop_time(best.loop, bounds.velocity) < MIN_LOOP_TIME:
+            return task.still("the search found no loop that turns the base about that axis")
+        return task.moving(best.loop, loops, duration)
+
+
+class _Task:
+    """One rotation that is asked for, and how a plan for it is put together."""
+
+    def __init__(
+        self,
+        planner: ReorientationPlanner,
+        q0: Array,
+        wanted: Array,
+        bounds: JointLimits,
+        notes: tuple[str, ...],
+    ) -> None:
+        self.planner, self.q0, self.wanted, self.bounds = planner, q0, wanted, bounds
+        self.notes = notes
+
+    def apart(self) -> KeptApart | None:
+        """What a loop must keep free of; notes where links are nearer than the margin at q0."""
+        model = self.planner.collisions
+        if model is None or not model.pairs:
+            return None
+        nearest = model.nearest(self.q0)
+        if nearest.distance < self.planner.margin:
+            said = (
+                f"{nearest.first} and {nearest.second} are {1e3 * nearest.distance:.1f} mm apart "
+                "at q0, nearer than the margin; they keep half of that"
+            )
+            self.notes = (*self.notes, said)
+        return KeptApart(model, model.kept_distances(self.q0, self.planner.margin))
+
+    def still(self, reason: str) -> ReorientationPlan:
+        """A plan that does not move."""
+        model = self.planner.collisions
+        nearest = Nearest(np.inf) if model is None else model.nearest(self.q0)
+        here = BasePath(np.zeros(1), np.eye(4)[None])
+        return self._plan(None, None, 0, np.eye(4), nearest, 0.0, here, reason)
+
+    def moving(self, loop: Loop, loops: int, duration: float | None) -> ReorientationPlan:
+        """A plan of equal loops: timed, and checked by exact integration."""
+        robot, model = self.planner.robot, self.planner.collisions
+        effort = self.planner._effort
+        limits = MotionLimits(self.bounds.velocity, self.planner._acceleration, effort)
+        rate = fastest_rate(robot, loop, loops, limits)
+        if rate <= 0.0:
+            weak = [
+                n
+                for n, e, f in zip(robot.joint_names, effort, robot.friction, strict=True)
+                if e <= f
+            ]
+            return self.still(
+                f"{', '.join(weak)}: the effort limit does not overcome the friction"
+            )
+        if duration is not None:
+            shortest = timed(loop, loops, rate).duration
+            if duration < shortest * (1.0 - 1e-9):
+                raise ParameterError(
+                    f"duration: got {duration:g} s, expected at least {shortest:.4g} s, which "
+                    f"{_loops(loops)} take within the limits"
+                )
+            rate = rate_for(loops, duration)
+        once = Gait(1.0, None, (0.0, 1.0), loop.position, loop.slope)
+        displaced = log(gait_displacement(robot, once).pose)
+        nearest = Nearest(np.inf) if model is None else model.least_along(loop.position, 1.0)
+        plan = self._plan(
+            loop,
+            timed(loop, loops, rate),
+            loops,
+            exp(loops * displaced),
+            nearest,
+            peak_effort(robot, loop, loops, rate, effort),
+            _base_path(robot, once, loops, rate, displaced),
+            _loops(loops),
+        )
+        if plan.reached:
+            return plan
+        return replace(plan, reason=_why_not(robot, plan, self.bounds, self.planner))
+
+    def _plan(
+        self,
+        loop: Loop | None,
+        path: Gait | None,
+        loops: int,
+        pose: Array,
+        nearest: Nearest,
+        effort: float,
+        base_path: BasePath,
+        reason: str,
+    ) -> ReorientationPlan:
+        target = exp(np.concatenate((np.zeros(3), self.wanted)))
+        error = float(np.linalg.norm(log(_pose(target[:3, :3].T @ pose[:3, :3]))[3:]))
+        model = self.planner.collisions
+        return ReorientationPlan(
+            joint_names=self.planner.robot.joint_names,
+            path=path,
+            duration=0.0 if path is None else path.duration,
+            loops=loops,
+            wanted=target[:3, :3],
+            rotation=pose[:3, :3],
+            displacement=pose,
+            error=error,
+            reached=bool(error <= self.planner.tolerance),
+            reason=reason,
+            notes=self.notes,
+            clearance=nearest.distance,
+            nearest=(nearest.first, nearest.second) if nearest.first else (),
+            left_out=() if model is None else model.left_out,
+            peak_effort=effort,
+            base_path=base_path,
+            loop=loop,
+        )
+
+
+def _collisions(robot: Robot, *, required: bool) -> tuple[CollisionModel | None, tuple[str, ...]]:
+    """Distances of links, or None, and notes about what cannot be checked.
+
+    Args:
+        robot: the robot.
+        required: whether it is an error if some cannot.
+    """
+    if not any(link.shapes for link in robot.description.links):
+        said = "the robot has no collision shapes, so collisions are not checked"
+        if required:
+            raise ParameterError(f"margin: {said}; expected none")
+        return None, (said,)
+    try:
+        model = CollisionModel(robot)
+    except ParameterError as error:
+        if required:
+            raise
+        return None, (f"collisions are not checked: {error}",)
+    if required and model.notes:
+        raise ParameterError(f"margin: {'; '.join(model.notes)}; expected meshes that can be read")
+    touching = [f"{x.first} and {x.second}" for x in model.left_out if x.why == TOUCH_AT_REST]
+    if touching:
+        return model, (*model.notes, f"touch at rest and are not checked: {', '.join(touching)}")
+    return model, model.notes
 
 
 def _search(
-    search: LoopSearch, wanted: Array, tolerance: float, max_loops: int
-) -> tuple[int, Attempt | None]:
+    search: LoopSearch, wanted: Array, tolerance: float, max_loops: int, near: Loop | None
+) -> tuple[int, Attempt]:
     """Find the smallest number of equal loops that reach the wanted rotation.
 
     If each of k loops turns by ``wanted / k``, together they turn by exactly ``wanted``, because
-    all have the same axis.
+    all have the same axis. So none needs to be trimmed: the loops share what the last would lack.
 
     Returns:
-        Number of loops and the loop. If none reaches the rotation, those with the smallest error;
-        None if there is no loop at all.
+        Number of loops and the loop. If none reaches the rotation, those with the smallest error.
     """
     angle = float(np.linalg.norm(wanted))
     best: tuple[float, int, Attempt] | None = None
-    loops = 1
+    most = REFINEMENT_GAIN * search.largest_turn(wanted)
+    loops = max(1, min(max_loops, int(angle / max(most, 1e-9))))
     while True:
         goal = wanted / loops
         guesses = search.guesses(goal)
         if best is not None:  # start from the best one so far, and from two new guesses
             guesses = [best[2].coefficients, *guesses[:2]]
+        elif near is not None:
+            guesses = [search.coefficients_of(near), *guesses[:1]]
         found = [search.refine(guess, goal) for guess in guesses]
-        if not found:
-            return 0, None
         good = [a for a in found if loops * a.error < SEARCH_TOLERANCE_SHARE * tolerance]
         if good:
-            return loops, min(good, key=lambda a: _slowness(a.loop, search.limits))
+            velocity = search.limits.velocity
+            return loops, min(good, key=lambda a: shortest_loop_time(a.loop, velocity))
         nearest = min(found, key=lambda a: a.error)
         off = min(loops * nearest.error, angle)
         if best is None or off < best[0]:
@@ -208,78 +365,28 @@ def _search(
         if loops >= max_loops:
             return best[1], best[2]
         per_loop = max(float(nearest.turn @ wanted) / angle, 1e-9)
-        loops = min(max_loops, max(loops + 1, int(np.ceil(min(angle / per_loop, max_loops)))))
+        enough = int(np.ceil(min(angle / per_loop, LOOPS_GROWTH * loops)))
+        loops = min(max_loops, max(loops + 1, enough))
 
 
-def _slowness(loop: Loop, limits: JointLimits) -> float:
-    """Shortest time of one loop within the velocity limits [s]."""
-    speed = abs(loop.slope(np.linspace(0.0, 1.0, 400))).max(axis=0)
-    moving = speed > 0.0
-    return float((speed[moving] / limits.velocity[moving]).max(initial=0.0))
-
-
-def _plan(
-    robot: Robot,
-    loop: Loop | None,
-    loops: int,
-    limits: JointLimits,
-    wanted: Array,
-    tolerance: float,
-    reason: str,
-    notes: tuple[str, ...],
-) -> ReorientationPlan:
-    """Make a plan from a loop: add its timing, and check it by exact integration.
+def _base_path(robot: Robot, once: Gait, loops: int, rate: float, displaced: Array) -> BasePath:
+    """Poses of the base on equal loops.
 
     Args:
         robot: the robot.
-        loop: the loop; None for a plan that does not move.
+        once: one loop in a time of one.
         loops: number of loops.
-        limits: finite limits of the joints.
-        wanted: wanted rotation vector, shape (3,) [rad].
-        tolerance: largest error of the rotation [rad].
-        reason: the plan's reason.
-        notes: the plan's notes.
+        rate: of the phase [loops/s].
+        displaced: logarithm of the pose after one loop, shape (6,).
     """
-    path = None if loop is None else _timed(loop, loops, limits)
-    pose = np.eye(4) if path is None else gait_displacement(robot, path, tolerance=1e-7).pose
-    target = exp(np.concatenate((np.zeros(3), wanted)))
-    error = float(np.linalg.norm(log(_pose(target[:3, :3].T @ pose[:3, :3]))[3:]))
-    return ReorientationPlan(
-        joint_names=robot.joint_names,
-        path=path,
-        duration=0.0 if path is None else path.duration,
-        loops=loops,
-        wanted=target[:3, :3],
-        rotation=pose[:3, :3],
-        displacement=pose,
-        error=error,
-        reached=bool(error <= tolerance),
-        reason=reason,
-        notes=notes,
-    )
-
-
-def _timed(loop: Loop, loops: int, limits: JointLimits) -> Gait:
-    """Loops with their timing: at rest at both ends, in between as fast as the limits allow.
-
-    The phase has a constant rate, which rises from zero and falls to zero as ``x^2 (3 - 2 x)``.
-    """
-    rate = VELOCITY_LIMIT_SHARE / _slowness(loop, limits)
-    ramp = RAMP_SHARE / rate
-    T = loops / rate + ramp
-
-    def phase(t: Array) -> tuple[Array, Array]:
-        left = np.minimum(t, T - t)  # the end mirrors the beginning
-        x = np.clip(left / ramp, 0.0, 1.0)
-        gone = rate * (ramp * x**3 * (1.0 - 0.5 * x) + np.maximum(left - ramp, 0.0))
-        return np.where(t <= 0.5 * T, gone, loops - gone), rate * x**2 * (3.0 - 2.0 * x)
-
-    def velocity(t: Array) -> Array:
-        s, pace = phase(t)
-        return np.asarray(loop.slope(s) * pace[:, None])
-
-    breaks = (0.0, ramp, T - ramp, T)
-    return Gait(T, None, breaks, lambda t: loop.position(phase(t)[0]), velocity)
+    count = max(2, min(POSES_PER_LOOP, MAX_POSES // loops))
+    phases, poses = base_motion(robot, once, POSES_PER_LOOP * 2 + 1)
+    at = np.linspace(0, len(phases) - 1, count + 1).astype(int)
+    phases, poses = phases[at], poses[at]
+    every = np.concatenate([k + phases[:-1] for k in range(loops)] + [[float(loops)]])
+    starts = [exp(k * displaced) for k in range(loops)]
+    out = np.concatenate([g @ poses[:-1] for g in starts] + [exp(loops * displaced)[None]])
+    return BasePath(times_at(every, loops, rate), out)
 
 
 def _wanted(robot: Robot, rotation: ArrayLike, axes: Array) -> Array:
@@ -318,84 +425,40 @@ def _wanted(robot: Robot, rotation: ArrayLike, axes: Array) -> Array:
     return wanted
 
 
-def _limits(
-    robot: Robot, q0: Array, limits: Sequence[ArrayLike] | None
-) -> tuple[JointLimits, tuple[str, ...]]:
-    """Finite limits of all joints, and notes about those that were assumed."""
-    given = limits
-    if given is None:
-        given = robot.lower_limits, robot.upper_limits, robot.velocity_limits
+def _positive(name: str, value: float, expected: str) -> float:
+    """Check that an argument is finite and above zero."""
     try:
-        lower, upper, speed = (
-            np.broadcast_to(np.asarray(x, dtype=float), (robot.n,)).copy() for x in given
-        )
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not (np.isfinite(number) and number > 0.0):
+        raise ParameterError(f"{name}: got {value!r}, expected {expected}")
+    return number
+
+
+def _per_joint(robot: Robot, name: str, given: ArrayLike | None, default: ArrayLike) -> Array:
+    """Limits of all joints, shape (n,), not below zero."""
+    value = default if given is None else given
+    try:
+        out = np.broadcast_to(np.asarray(value, dtype=float), (robot.n,)).copy()
     except (TypeError, ValueError) as error:
         raise DimensionError(
-            f"limits: got {limits!r}, expected lower, upper and velocity limits, each a number or "
-            f"shape ({robot.n},)"
+            f"{name}: got {value!r}, expected a number or shape ({robot.n},)"
         ) from error
-    if np.isnan([lower, upper, speed]).any() or (speed < 0.0).any():
-        raise ParameterError("limits: expected numbers, and velocities not below zero")
-    beyond = (q0 < lower) | (q0 > upper)
-    if beyond.any():
-        name = robot.joint_names[int(np.argmax(beyond))]
-        i = robot.joint_names.index(name)
-        raise ParameterError(
-            f"q0: {name} is at {q0[i]:.4g}, expected it within its limits, {lower[i]:.4g} to "
-            f"{upper[i]:.4g}"
-        )
-    bounds = JointLimits(lower, upper, speed)
-    notes = [
-        *_assume(robot, q0, bounds, ~robot.prismatic, ASSUMED_REVOLUTE),
-        *_assume(robot, q0, bounds, robot.prismatic, ASSUMED_PRISMATIC),
-    ]
-    return bounds, tuple(notes)
-
-
-def _assume(
-    robot: Robot, q0: Array, bounds: JointLimits, which: NDArray[np.bool_], assumed: Assumed
-) -> Iterator[str]:
-    """Replace missing and unrealistic limits in ``bounds``; yields a note for each kind.
-
-    Args:
-        robot: the robot.
-        q0: joint positions at the start, shape (n,) [rad or m].
-        bounds: the limits, changed in place.
-        which: the joints to look at, shape (n,), bool.
-        assumed: the limits to assume for them.
-    """
-    lower, upper, speed = bounds
-    unit = assumed.unit
-
-    def names(chosen: NDArray[np.bool_]) -> str:
-        return ", ".join(np.array(robot.joint_names)[chosen])
-
-    open_below, open_above = which & np.isinf(lower), which & np.isinf(upper)
-    lower[open_below] = (q0 - assumed.reach)[open_below]
-    upper[open_above] = (q0 + assumed.reach)[open_above]
-    if (open_below | open_above).any():
-        reach = "half a turn" if assumed is ASSUMED_REVOLUTE else f"{assumed.reach:g} {unit}"
-        yield f"{names(open_below | open_above)}: no position limits; within {reach} of q0"
-    missing = which & np.isinf(speed)
-    absurd = which & ~missing & (speed > assumed.fastest)
-    if missing.any():
-        yield f"{names(missing)}: no velocity limit; at most {assumed.speed:g} {unit}/s"
-    if absurd.any():
-        yield (
-            f"{names(absurd)}: velocity limits of up to {speed[absurd].max():g} {unit}/s, which "
-            f"are taken as {assumed.fastest:.3g} {unit}/s"
-        )
-    speed[missing], speed[absurd] = assumed.speed, assumed.fastest
+    if np.isnan(out).any() or (out < 0.0).any():
+        raise ParameterError(f"{name}: got {value!r}, expected numbers not below zero")
+    return out
 
 
 def _why_not(
-    robot: Robot, plan: ReorientationPlan, loop: Loop, limits: JointLimits, max_loops: int
+    robot: Robot, plan: ReorientationPlan, limits: JointLimits, planner: ReorientationPlanner
 ) -> str:
     """Say what the plan reaches, and why it does not reach more."""
+    assert plan.loop is not None
     wanted = log(_pose(plan.wanted))[3:]
     turned = log(_pose(plan.rotation))[3:]
     axis = wanted / np.linalg.norm(wanted)
-    q = loop.position(np.linspace(0.0, 1.0, 400))
+    q = plan.loop.position(np.linspace(0.0, 1.0, 400))
     low, high = q.min(axis=0) - limits.lower, limits.upper - q.max(axis=0)
     tight = [
         name
@@ -409,8 +472,10 @@ def _why_not(
     )
     if tight:
         return f"{said}; the position limits of {', '.join(tight)} allow no larger loops"
-    if plan.loops >= max_loops:
-        return f"{said}; that takes more than max_loops = {max_loops}"
+    if plan.clearance < planner.margin + NEAR_MARGIN_DISTANCE:
+        return f"{said}; {' and '.join(plan.nearest)} are too near for larger loops"
+    if plan.loops >= planner.max_loops:
+        return f"{said}; that takes more than max_loops = {planner.max_loops}"
     return f"{said}; the search found no better loop"
 
 
