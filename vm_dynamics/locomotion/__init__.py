@@ -21,6 +21,7 @@ from vm_dynamics.locomotion.loops import JointLimits
 from vm_dynamics.locomotion.plan import BasePath, ReorientationPlan
 from vm_dynamics.locomotion.planes import MAP_FRAMES, GaitPlane, LimitsWarning
 from vm_dynamics.locomotion.reorientation import ReorientationPlanner, plan_reorientation
+from vm_dynamics.locomotion.reorientation_control import ReorientationController
 
 __all__ = [
     "CLEARANCE_RESOLUTION",
@@ -40,6 +41,7 @@ __all__ = [
     "LeftOut",
     "LimitsWarning",
     "Nearest",
+    "ReorientationController",
     "ReorientationPlan",
     "ReorientationPlanner",
     "base_motion",

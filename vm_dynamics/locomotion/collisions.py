@@ -64,6 +64,8 @@ class CollisionModel:
         notes: what could not be looked at: shapes without a mesh file that can be read.
     """
 
+    pairs: tuple[tuple[str, str], ...]
+
     def __init__(self, robot: Robot) -> None:
         """Read the shapes.
 
@@ -78,6 +80,7 @@ class CollisionModel:
         shapes, self.notes = _readable(robot, mujoco)
         self.model = _spec(robot, shapes, mujoco).compile()
         self.data = mujoco.MjData(self.model)
+        self._centres = self.data.geom_xpos
         self._offset, self._drive = np.zeros(self.model.nq), np.zeros((self.model.nq, robot.n))
         for joint in robot.description.joints:
             if joint.kind != "fixed":
@@ -87,8 +90,7 @@ class CollisionModel:
                 self._drive[at, robot.joint_names.index(drive.driver)] = drive.multiplier
         links = [self.model.body(i).name for i in self.model.geom_bodyid]
         self._links = links
-        self.pairs: tuple[tuple[str, str], ...] = ()
-        apart: list[tuple[str, str]] = list(_movable(robot, shapes))
+        apart = list(_movable(robot, shapes))
         joined = {pair for pair in apart if _joined(robot, shapes, *pair)}
         self._select([pair for pair in apart if pair not in joined])
         touching = self._touching()
@@ -106,17 +108,17 @@ class CollisionModel:
         for geom, link in enumerate(self._links):
             of_link.setdefault(link, []).append(geom)
         geoms = [(i, j) for a, b in self.pairs for i in of_link[a] for j in of_link[b]]
-        self._geoms = np.array(geoms, dtype=int).reshape(-1, 2)
-        self._spheres = self.model.geom_rbound[self._geoms].sum(axis=1)
+        self._first, self._second = np.array(geoms, dtype=int).reshape(-1, 2).T
+        radius = self.model.geom_rbound
+        self._spheres = radius[self._first] + radius[self._second]
 
     def _touching(self) -> set[tuple[str, str]]:
         """Pairs of links that touch at rest."""
         robot = self.robot
-        distances = self.distances(
-            np.clip(np.zeros(robot.n), robot.lower_limits, robot.upper_limits)
-        )
-        near = self._geoms[distances < TOUCHING]
-        return {(self._links[i], self._links[j]) for i, j in near}
+        rest = np.clip(np.zeros(robot.n), robot.lower_limits, robot.upper_limits)
+        near = self.distances(rest) < TOUCHING
+        geoms = zip(self._first[near], self._second[near], strict=True)
+        return {(self._links[i], self._links[j]) for i, j in geoms}
 
     # -- one shape ------------------------------------------------------------------------------
 
@@ -126,12 +128,14 @@ class CollisionModel:
 
     def nearest(self, q: Any) -> Nearest:
         """The two links that are nearest to each other at joint positions q, shape (n,)."""
-        return self._nearest(vector("q", q, self.robot.n), np.zeros(len(self._geoms)))
+        bounds, which = self._bounds(vector("q", q, self.robot.n), np.zeros(len(self._first)))
+        return self._named(bounds[which] if which >= 0 else np.inf, which)
 
     def distances(self, q: Array) -> Array:
         """Distances of all pairs of shapes that are looked at, shape (pairs,) [m]."""
         self._place(q)
-        return np.array([self._distance(i, j, FARTHEST) for i, j in self._geoms])
+        pairs = zip(self._first, self._second, strict=True)
+        return np.array([self._distance(i, j, FARTHEST) for i, j in pairs])
 
     def kept_distances(self, q0: Array, margin: float) -> Array:
         """Distances that a path from q0 keeps, shape (pairs,) [m].
@@ -145,30 +149,41 @@ class CollisionModel:
         return np.minimum(margin, NEAR_SHARE * self.distances(q0))
 
     def _place(self, q: Array) -> Array:
-        """Put the links where q says; lower bounds of the distances, shape (pairs,) [m]."""
+        """Put the links where q says; distances of centres, squared, shape (pairs,) [m^2]."""
         self.data.qpos[:] = self._drive @ q + self._offset
         self._mujoco.mj_kinematics(self.model, self.data)
-        centres = self.data.geom_xpos[self._geoms]
-        return np.asarray(np.linalg.norm(centres[:, 0] - centres[:, 1], axis=1) - self._spheres)
+        apart = self._centres[self._first] - self._centres[self._second]
+        return np.einsum("pi,pi->p", apart, apart)
 
     def _distance(self, i: int, j: int, most: float, segment: Array | None = None) -> float:
         return float(self._mujoco.mj_geomDistance(self.model, self.data, i, j, most, segment))
 
-    def _nearest(self, q: Array, kept: Array) -> Nearest:
-        """Least of the distances beyond those to keep, ``kept``, shape (pairs,) [m]."""
-        bounds = self._place(q) - kept
+    def _bounds(self, q: Array, kept: Array) -> tuple[Array, int]:
+        """Lower bounds of the distances beyond those to keep, and which is the least.
+
+        The least is exact, as are all that might be less.
+
+        Args:
+            q: joint positions, shape (n,).
+            kept: distances to keep, shape (pairs,) [m].
+        """
+        bounds = np.sqrt(self._place(q)) - self._spheres - kept
         best, which = np.inf, -1
         for k in np.argsort(bounds):
             if bounds[k] >= best:
                 break
-            i, j = self._geoms[k]
-            beyond = self._distance(i, j, min(best, FARTHEST) + max(kept[k], 0.0) + TOUCHING)
-            if beyond - kept[k] < best:
-                best, which = beyond - kept[k], k
+            most = min(best, FARTHEST) + max(kept[k], 0.0) + TOUCHING
+            bounds[k] = self._distance(self._first[k], self._second[k], most) - kept[k]
+            if bounds[k] < best:
+                best, which = bounds[k], k
+        return bounds, which
+
+    def _named(self, distance: float, which: int) -> Nearest:
+        """A distance with the names of its two links; ``which`` is below zero for none."""
         if which < 0:
             return Nearest(np.inf)
-        i, j = self._geoms[which]
-        return Nearest(float(best), self._links[i], self._links[j])
+        names = (self._links[geoms[which]] for geoms in (self._first, self._second))
+        return Nearest(float(distance), *names)
 
     def shortfall(self, q: Array, kept: Array) -> tuple[Array, Array]:
         """By how much shapes are nearer than wanted, and its derivative by q.
@@ -184,13 +199,14 @@ class CollisionModel:
         segment = np.zeros(6)
         J = np.zeros((2, 3, self.model.nv))
         body = self.model.geom_bodyid
+        reach = (self._spheres + kept) ** 2
         for s, row in enumerate(q):
-            near = np.flatnonzero(self._place(row) < kept)
+            near = np.flatnonzero(self._place(row) < reach)
             if not near.size:
                 continue
             self._mujoco.mj_comPos(self.model, self.data)
             for k in near:
-                i, j = self._geoms[k]
+                i, j = self._first[k], self._second[k]
                 distance = self._distance(i, j, kept[k], segment)
                 lack = kept[k] - distance
                 if lack <= 0.0 or distance == 0.0:
@@ -225,56 +241,60 @@ class CollisionModel:
             enough: stop at the first clearance below this [m]. If there is none, the result is
                 above it, but not the least.
         """
-        kept = np.zeros(len(self._geoms)) if kept is None else kept
-        if not len(self._geoms):
+        kept = np.zeros(len(self._first)) if kept is None else kept
+        if not len(self._first):
             return Nearest(np.inf)
-        s = np.linspace(0.0, end, 1001)
-        coarse = position(s)
+        coarse = position(np.linspace(0.0, end, 1001))
         levers = self._levers(abs(coarse).max(axis=0))
-        length = float((abs(np.diff(coarse, axis=0)) @ levers).sum())
-        s = np.linspace(0.0, end, 1001 + int(np.ceil(2.0 * length / CLEARANCE_RESOLUTION)))
-        q = position(s)
-        moved = np.concatenate(([0.0], np.cumsum(abs(np.diff(q, axis=0)) @ levers)))
-        best = Nearest(np.inf)
-        for k in np.linspace(0, len(s) - 1, COARSE_SAMPLES).astype(int):
-            best = min(best, self._nearest(q[k], kept))
-            if best.distance < enough:
-                return best
-        k = 0
-        while k < len(s):
-            here = self._nearest(q[k], kept)
-            best = min(best, here)
-            if best.distance < enough:
-                return best
-            floor = best.distance if enough == -np.inf else enough
-            step = max(CLEARANCE_RESOLUTION, here.distance - floor)
-            k = max(k + 1, int(np.searchsorted(moved, moved[k] + step, side="right")) - 1)
-        return best
+        length = float((abs(np.diff(coarse, axis=0)) @ levers.T).sum(axis=0).max())
+        count = 1001 + int(np.ceil(2.0 * length / CLEARANCE_RESOLUTION))
+        q = position(np.linspace(0.0, end, count))
+        turned = np.vstack((np.zeros(self.robot.n), np.cumsum(abs(np.diff(q, axis=0)), axis=0)))
+        best, least = np.inf, -1
+        for k in np.linspace(0, count - 1, COARSE_SAMPLES).astype(int):
+            bounds, which = self._bounds(q[k], kept)
+            if bounds[which] < best:
+                best, least = bounds[which], which
+        k, step = 0, 1
+        while k < count and best >= enough:
+            bounds, which = self._bounds(q[k], kept)
+            if bounds[which] < best:
+                best, least = bounds[which], which
+            floor = best if enough == -np.inf else enough
+            room = np.maximum(CLEARANCE_RESOLUTION, bounds - floor)
+            last = count - 1 - k
+            while step < last and (levers @ (turned[k + step] - turned[k]) <= room).all():
+                step *= 2
+            while step > 1 and (levers @ (turned[k + min(step, last)] - turned[k]) > room).any():
+                step //= 2
+            k += step
+        return self._named(best, least)
 
     def _levers(self, travel: Array) -> Array:
-        """Largest motion of any shape for a unit of each joint, shape (n,) [m per rad or m].
+        """Largest motion of two shapes against each other for a unit of each joint.
 
         Args:
             travel: largest absolute joint positions, shape (n,) [rad or m].
+
+        Returns:
+            Shape (pairs, n) [m per rad or m]; zero for joints that are not between the two.
         """
-        far: dict[str, float] = {}
-        for geom, link in enumerate(self._links):
-            at = float(np.linalg.norm(self.model.geom_pos[geom])) + self.model.geom_rbound[geom]
-            far[link] = max(far.get(link, 0.0), float(at))
-        out = np.zeros(self.robot.n)
-        names = self.robot.joint_names
-        for joint in reversed(self.robot.description.joints):  # children before their parents
-            reach = far.get(joint.child, 0.0)
-            slide = 0.0
-            if joint.kind != "fixed" and reach > 0.0:
-                drive = joint.drive
-                i, factor = names.index(drive.driver), abs(drive.multiplier)
-                sliding = joint.kind == "prismatic"
-                out[i] += factor * (1.0 if sliding else reach)
-                slide = factor * travel[i] + abs(drive.offset) if sliding else 0.0
-            if reach > 0.0:
-                reach += float(np.linalg.norm(joint.pose_matrix[:3, 3])) + slide
-                far[joint.parent] = max(far.get(joint.parent, 0.0), reach)
+        out = np.zeros((len(self._first), self.robot.n))
+        for row, *pair in zip(out, self._first, self._second, strict=True):
+            links = [self._links[geom] for geom in pair]
+            for geom, way in zip(pair, _ways(self.robot, *links), strict=True):
+                reach = float(np.linalg.norm(self.model.geom_pos[geom]))
+                reach += float(self.model.geom_rbound[geom])
+                for joint in way:
+                    drive = joint.drive
+                    if joint.kind == "prismatic":
+                        i = self.robot.joint_names.index(drive.driver)
+                        row[i] += abs(drive.multiplier)
+                        reach += abs(drive.multiplier) * travel[i] + abs(drive.offset)
+                    elif joint.kind != "fixed":
+                        i = self.robot.joint_names.index(drive.driver)
+                        row[i] += abs(drive.multiplier) * reach
+                    reach += float(np.linalg.norm(joint.pose_matrix[:3, 3]))
         return out
 
 
@@ -363,17 +383,25 @@ def _movable(robot: Robot, shapes: dict[str, list[Shape]]) -> Iterator[tuple[str
 
 def _joined(robot: Robot, shapes: dict[str, list[Shape]], first: str, second: str) -> bool:
     """Whether one moving joint, and no link with a shape, is between two links."""
-    above = {j.child: j for j in robot.description.joints}
+    joints = [joint for way in _ways(robot, first, second) for joint in way]
+    between = {name for joint in joints for name in (joint.parent, joint.child)}
+    moving = [joint for joint in joints if joint.kind != "fixed"]
+    return len(moving) == 1 and not (between - {first, second}) & shapes.keys()
 
-    def ancestors(link: str) -> list[str]:
-        out = [link]
-        while out[-1] in above:
-            out.append(above[out[-1]].parent)
+
+def _ways(robot: Robot, first: str, second: str) -> tuple[list[Joint], list[Joint]]:
+    """Joints from each of two links inwards, to the link where both ways meet."""
+    above = {joint.child: joint for joint in robot.description.joints}
+
+    def inwards(link: str) -> list[Joint]:
+        out = []
+        while link in above:
+            out.append(above[link])
+            link = above[link].parent
         return out
 
-    up, down = ancestors(first), ancestors(second)
-    top = next(link for link in up if link in down)
-    way = [*up[: up.index(top)], *down[: down.index(top)]]  # each below one joint of the way
-    moving = [link for link in way if above[link].kind != "fixed"]
-    between = ({*way, top} - {first, second}) & shapes.keys()
-    return len(moving) == 1 and not between
+    one, other = inwards(first), inwards(second)
+    while one and other and one[-1] is other[-1]:
+        one.pop()
+        other.pop()
+    return one, other

@@ -38,6 +38,7 @@ ROTATION_WEIGHT, LIMIT_WEIGHT = 1.0 / np.radians(1.0), 100.0
 # The same per metre that links are nearer than they may be, and the distance beyond that which the
 # samples keep [m]: between them links come nearer.
 CLEARANCE_WEIGHT, CLEARANCE_BUFFER = 100.0, 0.03
+CLEARANCE_SAMPLES = slice(1, None, 2)  # which samples of a loop are looked at for it
 # A loop that comes too near shrinks by this factor until it does not, and is given up below the
 # second: then the start itself is too near.
 SHRINKING, SMALLEST_SHARE = 0.9, 1e-3
@@ -388,9 +389,9 @@ class LoopSearch:
         if self.apart is None:
             return np.empty(0), np.empty((0, len(x)))
         if self._near_at[0] != x.tobytes():  # the solver asks for value and derivative in turn
-            q = self.q0 + self.values[1:-1] @ self._coefficients(x)
+            q = self.q0 + self.values[CLEARANCE_SAMPLES] @ self._coefficients(x)
             value, slope = self.apart.model.shortfall(q, self.apart.kept + CLEARANCE_BUFFER)
-            moves = np.einsum("sc,cki->ski", self.values[1:-1], self.shares)
+            moves = np.einsum("sc,cki->ski", self.values[CLEARANCE_SAMPLES], self.shares)
             by_x = np.einsum("si,ski->ski", slope[:, self.free], moves).reshape(len(q), -1)
             self._near_at = x.tobytes(), value, by_x
         return self._near_at[1:]

@@ -28,8 +28,7 @@ from vm_dynamics.locomotion.plan import BasePath, ReorientationPlan
 from vm_dynamics.locomotion.planes import require_rotation
 from vm_dynamics.locomotion.timing import (
     MotionLimits,
-    fastest_rate,
-    peak_effort,
+    Timing,
     rate_for,
     shortest_loop_time,
     timed,
@@ -47,6 +46,7 @@ MAX_LOOPS = 1000
 LOOPS_GROWTH = 3
 # A refined loop turns at most by this factor more than the best circle found.
 REFINEMENT_GAIN = 3.0
+ENOUGH_LOOPS = 3  # that reach the rotation: the quickest of them is taken
 MARGIN = 0.02  # [m]: distance of links that a plan keeps unless told otherwise
 MIN_ROTATION = 1e-9  # [rad]: less is no rotation
 MIN_LOOP_TIME = 1e-3  # [s]: a loop that takes less does not move
@@ -116,6 +116,7 @@ class ReorientationPlanner:
         tolerance: largest angle between the reached and the wanted orientation [rad].
         max_loops: largest number of loops.
         margin: distance that links keep from each other [m].
+        effort_limits: of the joints, shape (n,) [N m or N].
         collisions: distances of the robot's links; None if they cannot be checked.
     """
 
@@ -142,7 +143,7 @@ class ReorientationPlanner:
         if max_velocity is not None:
             self._slowest = _positive("max_velocity", max_velocity, "a velocity above zero")
         self._acceleration = _per_joint(robot, "acceleration_limits", acceleration_limits, np.inf)
-        self._effort = _per_joint(robot, "effort_limits", effort_limits, robot.effort_limits)
+        self.effort_limits = _per_joint(robot, "effort_limits", effort_limits, robot.effort_limits)
         self.collisions, self._notes = _collisions(robot, required=margin is not None)
 
     def plan(
@@ -165,8 +166,7 @@ class ReorientationPlanner:
         wanted = _wanted(self.robot, rotation, self._axes)
         if duration is not None:
             _positive("duration", duration, "a time above zero [s]")
-        bounds, notes = finite_limits(self.robot, start, self._given)
-        bounds.velocity[:] = np.minimum(bounds.velocity, self._slowest)
+        bounds, notes = self._bounds(start)
         task = _Task(self, start, wanted, bounds, (*notes, *self._notes))
         angle = float(np.linalg.norm(wanted))
         if angle < MIN_ROTATION:
@@ -193,6 +193,34 @@ class ReorientationPlanner:
         if shortest_loop_time(best.loop, bounds.velocity) < MIN_LOOP_TIME:
             return task.still("the search found no loop that turns the base about that axis")
         return task.moving(best.loop, loops, duration)
+
+    def fastest_path(self, loop: Loop, loops: int) -> Gait:
+        """Loops in time, at rest at both ends, as fast as the limits allow.
+
+        Raises:
+            ParameterError: the effort limits do not even overcome friction.
+        """
+        rate = self.fastest_rate(Timing(self.robot, loop, loops))
+        if rate <= 0.0:
+            raise ParameterError(self.weakness())
+        return timed(loop, loops, rate)
+
+    def fastest_rate(self, timing: Timing) -> float:
+        """Largest rate of the phase within the limits [loops/s]; 0 if there is none."""
+        velocity = self._bounds(timing.loop.q0)[0].velocity
+        return timing.fastest_rate(MotionLimits(velocity, self._acceleration, self.effort_limits))
+
+    def weakness(self) -> str:
+        """Name the joints whose effort limits do not overcome their friction."""
+        rows = zip(self.robot.joint_names, self.effort_limits, self.robot.friction, strict=True)
+        weak = ", ".join(name for name, effort, friction in rows if effort <= friction)
+        return f"{weak or 'some joints'}: the effort limit does not overcome the friction"
+
+    def _bounds(self, q0: Array) -> tuple[JointLimits, tuple[str, ...]]:
+        """Finite limits of the joints, and notes about those that were assumed."""
+        bounds, notes = finite_limits(self.robot, q0, self._given)
+        bounds.velocity[:] = np.minimum(bounds.velocity, self._slowest)
+        return bounds, notes
 
 
 class _Task:
@@ -233,18 +261,10 @@ class _Task:
     def moving(self, loop: Loop, loops: int, duration: float | None) -> ReorientationPlan:
         """A plan of equal loops: timed, and checked by exact integration."""
         robot, model = self.planner.robot, self.planner.collisions
-        effort = self.planner._effort
-        limits = MotionLimits(self.bounds.velocity, self.planner._acceleration, effort)
-        rate = fastest_rate(robot, loop, loops, limits)
+        timing = Timing(robot, loop, loops)
+        rate = self.planner.fastest_rate(timing)
         if rate <= 0.0:
-            weak = [
-                n
-                for n, e, f in zip(robot.joint_names, effort, robot.friction, strict=True)
-                if e <= f
-            ]
-            return self.still(
-                f"{', '.join(weak)}: the effort limit does not overcome the friction"
-            )
+            return self.still(self.planner.weakness())
         if duration is not None:
             shortest = timed(loop, loops, rate).duration
             if duration < shortest * (1.0 - 1e-9):
@@ -262,7 +282,7 @@ class _Task:
             loops,
             exp(loops * displaced),
             nearest,
-            peak_effort(robot, loop, loops, rate, effort),
+            timing.peak_effort(rate, self.planner.effort_limits),
             _base_path(robot, once, loops, rate, displaced),
             _loops(loops),
         )
@@ -353,8 +373,14 @@ def _search(
             guesses = [best[2].coefficients, *guesses[:2]]
         elif near is not None:
             guesses = [search.coefficients_of(near), *guesses[:1]]
-        found = [search.refine(guess, goal) for guess in guesses]
-        good = [a for a in found if loops * a.error < SEARCH_TOLERANCE_SHARE * tolerance]
+        found: list[Attempt] = []
+        good: list[Attempt] = []
+        for guess in guesses:
+            found.append(search.refine(guess, goal))
+            if loops * found[-1].error < SEARCH_TOLERANCE_SHARE * tolerance:
+                good.append(found[-1])
+            if len(good) >= ENOUGH_LOOPS:
+                break
         if good:
             velocity = search.limits.velocity
             return loops, min(good, key=lambda a: shortest_loop_time(a.loop, velocity))

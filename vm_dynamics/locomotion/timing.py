@@ -29,7 +29,7 @@ RAMP_SHARE = 0.5
 # Share of the limits that is used: of velocities and accelerations, the rest is for what lies
 # between samples; of efforts, for the control of the joints.
 LIMIT_SHARE, EFFORT_LIMIT_SHARE = 0.995, 0.9
-SAMPLES_PER_LOOP = 200
+SAMPLES_PER_LOOP = 150
 
 
 class MotionLimits(NamedTuple):
@@ -61,29 +61,48 @@ def shortest_loop_time(loop: Loop, velocity: Array) -> float:
     return float((speed[moving] / velocity[moving]).max(initial=0.0))
 
 
-def fastest_rate(robot: Robot, loop: Loop, loops: int, limits: MotionLimits) -> float:
-    """Largest rate of the phase within all limits [loops/s]; 0 if friction alone takes too much.
+class Timing:
+    """How fast loops may follow each other, and what they take.
 
-    Args:
+    Attributes:
         robot: the robot.
         loop: the loop.
         loops: number of loops.
-        limits: of the joints.
     """
-    q, v, a = _samples(loop, loops)
-    moving = abs(v).max(axis=0) > 0.0
-    rates = [LIMIT_SHARE * limits.velocity / np.maximum(abs(v).max(axis=0), 1e-300)]
-    rates.append(np.sqrt(LIMIT_SHARE * limits.acceleration / np.maximum(abs(a).max(axis=0), 1e-9)))
-    efforts = abs(_efforts(robot, q, v, a))
-    room = EFFORT_LIMIT_SHARE * limits.effort - np.where(moving, robot.friction, 0.0)
-    held = np.isfinite(room)
-    # the root of  efforts rate^2 + damping |v| rate = room
-    drag, left = (robot.damping * abs(v))[:, held], room[held]
-    c = efforts[:, held]
-    root = 2.0 * left / (drag + np.sqrt(drag**2 + 4.0 * c * np.maximum(left, 0.0)) + 1e-300)
-    fastest = [float(r[moving].min(initial=np.inf)) for r in rates]
-    # a joint that does not move takes an effort, too
-    return min(*fastest, float(np.where(left > 0.0, root, 0.0).min(initial=np.inf)))
+
+    def __init__(self, robot: Robot, loop: Loop, loops: int) -> None:
+        self.robot, self.loop, self.loops = robot, loop, loops
+        q, self._velocity, self._acceleration = _samples(loop, loops)
+        self._efforts = _efforts(robot, q, self._velocity, self._acceleration)
+
+    def fastest_rate(self, limits: MotionLimits) -> float:
+        """Largest rate of the phase within limits [loops/s]; 0 if friction takes too much."""
+        v, a = (abs(x).max(axis=0) for x in (self._velocity, self._acceleration))
+        moving = v > 0.0
+        by_velocity = LIMIT_SHARE * limits.velocity[moving] / v[moving]
+        by_acceleration = np.sqrt(LIMIT_SHARE * limits.acceleration[moving] / a[moving])
+        room = EFFORT_LIMIT_SHARE * limits.effort - np.where(moving, self.robot.friction, 0.0)
+        held = np.isfinite(room)  # a joint that does not move takes an effort, too
+        room = np.maximum(room[held], 0.0)
+        # the root of  efforts rate^2 + damping |v| rate = room
+        drag = (self.robot.damping * abs(self._velocity))[:, held]
+        root = np.sqrt(drag**2 + 4.0 * abs(self._efforts[:, held]) * room)
+        by_effort = 2.0 * room / np.maximum(drag + root, 1e-300)
+        rates = (by_velocity, by_acceleration, by_effort)
+        return min(float(rate.min(initial=np.inf)) for rate in rates)
+
+    def peak_effort(self, rate: float, effort: Array) -> float:
+        """Largest share of effort limits, shape (n,), that the loops take, with friction.
+
+        Args:
+            rate: of the phase [loops/s].
+            effort: limits [N m or N]; infinite ones do not count.
+        """
+        speed = rate * abs(self._velocity)
+        tau = rate**2 * abs(self._efforts) + self.robot.damping * speed
+        tau += self.robot.friction * (speed > 0.0)
+        limited = np.isfinite(effort) & (effort > 0.0)
+        return float((tau[:, limited] / effort[limited]).max(initial=0.0))
 
 
 def timed(loop: Loop, loops: int, rate: float) -> Gait:
@@ -120,15 +139,6 @@ def times_at(phases: Array, loops: int, rate: float) -> Array:
     inside = np.where(half < gone[-1], np.interp(half, gone, x), half + 0.5 * RAMP_SHARE)
     whole = loops + RAMP_SHARE
     return np.asarray(np.where(2.0 * phases <= loops, inside, whole - inside) / rate)
-
-
-def peak_effort(robot: Robot, loop: Loop, loops: int, rate: float, effort: Array) -> float:
-    """Largest share of the effort limits, shape (n,), that timed loops take, with friction."""
-    q, v, a = _samples(loop, loops)
-    tau = abs(_efforts(robot, q, rate * v, rate**2 * a))
-    tau += robot.damping * abs(rate * v) + robot.friction * (v != 0.0)
-    limited = np.isfinite(effort) & (effort > 0.0)
-    return float((tau[:, limited] / effort[limited]).max(initial=0.0))
 
 
 def _phase(x: Array, loops: int) -> tuple[Array, Array, Array]:
