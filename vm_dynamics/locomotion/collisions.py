@@ -27,6 +27,7 @@ TOUCHING = 1e-3  # [m]: links nearer than this at rest touch
 # No two shapes move by more than this against each other from one sample of a path to the next,
 # where it matters for the least clearance [m].
 CLEARANCE_RESOLUTION = 5e-3
+SLIDE_STEP = 0.1  # [m], to which the travel of a sliding joint is rounded up
 COARSE_SAMPLES = 32  # of a path, for a first idea of its least clearance
 NEAR_SHARE = 0.5  # of the distance at the start that shapes nearer than the margin keep
 FARTHEST = 1e3  # [m]: farther apart than any two links
@@ -81,6 +82,7 @@ class CollisionModel:
         self.model = _spec(robot, shapes, mujoco).compile()
         self.data = mujoco.MjData(self.model)
         self._centres = self.data.geom_xpos
+        self._levers_at: tuple[bytes, Array] = b"", np.empty(0)
         self._offset, self._drive = np.zeros(self.model.nq), np.zeros((self.model.nq, robot.n))
         for joint in robot.description.joints:
             if joint.kind != "fixed":
@@ -201,16 +203,16 @@ class CollisionModel:
         body = self.model.geom_bodyid
         reach = (self._spheres + kept) ** 2
         for s, row in enumerate(q):
-            near = np.flatnonzero(self._place(row) < reach)
-            if not near.size:
-                continue
-            self._mujoco.mj_comPos(self.model, self.data)
-            for k in near:
+            axes_known = False
+            for k in (self._place(row) < reach).nonzero()[0]:
                 i, j = self._first[k], self._second[k]
                 distance = self._distance(i, j, kept[k], segment)
                 lack = kept[k] - distance
                 if lack <= 0.0 or distance == 0.0:
                     continue
+                if not axes_known:
+                    self._mujoco.mj_comPos(self.model, self.data)
+                    axes_known = True
                 for side, geom, point in zip(J, (i, j), segment.reshape(2, 3), strict=True):
                     self._mujoco.mj_jac(self.model, self.data, side, None, point, body[geom])
                 normal = (segment[3:] - segment[:3]) / distance
@@ -279,6 +281,9 @@ class CollisionModel:
         Returns:
             Shape (pairs, n) [m per rad or m]; zero for joints that are not between the two.
         """
+        travel = np.where(self.robot.prismatic, np.ceil(travel / SLIDE_STEP) * SLIDE_STEP, 0.0)
+        if self._levers_at[0] == travel.tobytes():
+            return self._levers_at[1]
         out = np.zeros((len(self._first), self.robot.n))
         for row, *pair in zip(out, self._first, self._second, strict=True):
             links = [self._links[geom] for geom in pair]
@@ -295,6 +300,7 @@ class CollisionModel:
                         i = self.robot.joint_names.index(drive.driver)
                         row[i] += abs(drive.multiplier) * reach
                     reach += float(np.linalg.norm(joint.pose_matrix[:3, 3]))
+        self._levers_at = travel.tobytes(), out
         return out
 
 

@@ -46,7 +46,7 @@ SHRINKING, SMALLEST_SHARE = 0.9, 1e-3
 # decrease of the cost at which it stops. The first stage finds a small loop, the second makes its
 # rotation exact.
 REFINEMENT_STAGES = ((0.3, 100, 1e-4), (1e-4, 30, 1e-6))
-JACOBIAN_DIFFERENCE = 1e-7  # step of the finite differences, in scaled coefficients
+SMALL_ANGLE = 1e-4  # [rad], whose square is nothing beside one
 # Distance from position limits at the samples [rad or m]; between them a loop goes further.
 POSITION_MARGIN = 5e-3
 # A joint that starts at its limit must move away from it by this share of its reach. Otherwise a
@@ -158,6 +158,8 @@ class LoopSearch:
         self, robot: Robot, q0: Array, limits: JointLimits, apart: KeptApart | None = None
     ) -> None:
         self.robot, self.q0, self.limits, self.apart = robot, q0, limits, apart
+        self._base_frame = FrameChoice.of(robot, "base", q0)
+        self._poses_of: tuple[bytes, Array] = b"", np.empty(0)
         self._near_at: tuple[bytes, Array, Array] = b"", np.empty(0), np.empty(0)
         self.reach = np.minimum(limits.upper - limits.lower, np.pi) / 2.0
         free = (self.reach > 2.0 * POSITION_MARGIN) & (limits.velocity > 0.0)
@@ -178,6 +180,11 @@ class LoopSearch:
         below, above = self.lower == q0[self.free], self.upper == q0[self.free]
         self.shares[HARMONICS + 1, HARMONICS + 1, below | above] = 0.0
         self.shares[HARMONICS + 1, HARMONICS, below | above] = -0.5 * self.scale[below | above]
+        self.moves = np.einsum("sc,cki->ski", self.values, self.shares)
+        # of Simpson's rule over the steps
+        self.weights = np.ones(STEPS_PER_LOOP + 1) * 2.0 / (3.0 * STEPS_PER_LOOP)
+        self.weights[1::2] *= 2.0
+        self.weights[[0, -1]] *= 0.5
         inwards = INWARD_SHARE * np.minimum(self.reach[self.free], 1.0) * (1.0 - np.cos(p[:, :1]))
         self.lower = self.lower + inwards * below
         self.upper = self.upper - inwards * above
@@ -233,8 +240,9 @@ class LoopSearch:
     def _circles(self) -> tuple[_Circles, Array, Array]:
         """Circles through q0, the rotations by them, (N, 3) [rad], and which are within limits."""
         circles = self._all_circles()
-        choice = FrameChoice.of(self.robot, "base", self.q0)
-        values, _ = curvature_at(self.robot, choice, circles.centres, x=circles.x, y=circles.y)
+        values, _ = curvature_at(
+            self.robot, self._base_frame, circles.centres, x=circles.x, y=circles.y
+        )
         turns = -np.pi * values @ self.robot.base_group.iota[3:].T
         return circles, turns, self._inside(circles.centres, abs(circles.x) + abs(circles.y))
 
@@ -297,7 +305,7 @@ class LoopSearch:
             ).x
         x = x * self._fitting(x)
         x = x * self._clear_share(x)
-        turn = self._turns(x[None])[0]
+        turn = self._turn(x)
         return Attempt(self.loop(x), turn, float(np.linalg.norm(_miss(turn, wanted))), x)
 
     def _fitting(self, x: Array) -> float:
@@ -338,32 +346,49 @@ class LoopSearch:
         out[:, self.free] = np.einsum("cki,ki->ci", self.shares, x.reshape(2 * HARMONICS, -1))
         return out
 
-    def _turns(self, x: Array) -> Array:
-        """Rotation vectors of P loops, shape (P, 3) [rad].
+    def _poses(self, x: Array) -> Array:
+        """Poses of the base after every step of a loop, shape (steps + 1, 4, 4)."""
+        if self._poses_of[0] != x.tobytes():  # the solver asks for value and derivative in turn
+            coefficients = self._coefficients(x)
+            q, qd = self.q0 + self.values @ coefficients, self.slopes @ coefficients
+            twists, none = path_twists(self.robot, q, qd)
+            poses = np.empty((STEPS_PER_LOOP + 1, 4, 4))
+            poses[0] = np.eye(4)
+            _kernels.transport.checked(twists, none, np.zeros(6), 1.0 / STEPS_PER_LOOP, poses)
+            self._poses_of = x.tobytes(), poses
+        return self._poses_of[1]
+
+    def _turn(self, x: Array) -> Array:
+        """Rotation vector of the base by a loop, shape (3,) [rad]."""
+        return log(self._poses(x)[-1])[3:]
+
+    def _turn_slope(self, x: Array, miss: Array) -> Array:
+        """Derivative of the rotation error by the scaled coefficients, shape (3, 2 M m).
+
+        By [Mishra2022] Theorem 2, a loop that moves by ``dq(s)`` turns the base further by
+        ``int R(1)^T R(s) DA(q') dq ds``, in the frame of the base after the loop.
 
         Args:
-            x: scaled coefficients of each loop, shape (P, 2 M m).
+            x: scaled coefficients.
+            miss: rotation error there, shape (3,) [rad].
         """
-        coefficients = np.array([self._coefficients(row) for row in x])
-        q = self.q0 + self.values @ coefficients
-        qd = self.slopes @ coefficients
-        n = self.robot.n
-        twists, none = path_twists(self.robot, q.reshape(-1, n), qd.reshape(-1, n))
-        twists = twists.reshape(len(x), -1, 6)
-        poses = np.empty((STEPS_PER_LOOP + 1, 4, 4))
-        poses[0] = np.eye(4)
-        out = np.empty((len(x), 3))
-        for row, of_loop in zip(out, twists, strict=True):
-            _kernels.transport.checked(of_loop, none, np.zeros(6), 1.0 / STEPS_PER_LOOP, poses)
-            row[:] = log(poses[-1])[3:]
-        return out
+        robot, m = self.robot, len(self.free)
+        coefficients, R = self._coefficients(x), self._poses(x)[:, :3, :3]
+        q = self.q0 + self.values[::2] @ coefficients
+        qd = self.slopes[::2] @ coefficients
+        joints = np.tile(np.eye(robot.n)[self.free], (len(q), 1))
+        rows, rates = np.repeat(q, m, axis=0), np.repeat(qd, m, axis=0)
+        found, _ = curvature_at(robot, self._base_frame, rows, x=rates, y=joints)
+        turns = (found @ robot.base_group.iota[3:].T).reshape(len(q), m, 3)
+        carried = np.einsum("s,ji,sjk,smk->smi", self.weights, R[-1], R, turns)
+        out = np.einsum("smi,skm->ikm", carried, self.moves[::2])
+        return _log_slope(miss) @ out.reshape(3, -1)
 
     def _residual(self, x: Array, wanted: Array, size: float) -> Array:
         """Weighted rotation error, coefficients, distances beyond limits and too near, in one."""
-        miss = _miss(self._turns(x[None])[0], wanted)
         return np.concatenate(
             (
-                ROTATION_WEIGHT * miss,
+                ROTATION_WEIGHT * _miss(self._turn(x), wanted),
                 size * x,
                 LIMIT_WEIGHT * self._beyond(x)[0],
                 CLEARANCE_WEIGHT * self._too_near(x)[0],
@@ -372,12 +397,9 @@ class LoopSearch:
 
     def _jacobian(self, x: Array, wanted: Array, size: float) -> Array:
         """Derivative of the residual by the scaled coefficients."""
-        turns = self._turns(np.vstack((x, x + JACOBIAN_DIFFERENCE * np.eye(len(x)))))
-        misses = np.array([_miss(turn, wanted) for turn in turns])
-        slope = (misses[1:] - misses[0]).T / JACOBIAN_DIFFERENCE
         return np.vstack(
             (
-                ROTATION_WEIGHT * slope,
+                ROTATION_WEIGHT * self._turn_slope(x, _miss(self._turn(x), wanted)),
                 size * np.eye(len(x)),
                 LIMIT_WEIGHT * self._beyond(x)[1],
                 CLEARANCE_WEIGHT * self._too_near(x)[1],
@@ -391,9 +413,8 @@ class LoopSearch:
         if self._near_at[0] != x.tobytes():  # the solver asks for value and derivative in turn
             q = self.q0 + self.values[CLEARANCE_SAMPLES] @ self._coefficients(x)
             value, slope = self.apart.model.shortfall(q, self.apart.kept + CLEARANCE_BUFFER)
-            moves = np.einsum("sc,cki->ski", self.values[CLEARANCE_SAMPLES], self.shares)
-            by_x = np.einsum("si,ski->ski", slope[:, self.free], moves).reshape(len(q), -1)
-            self._near_at = x.tobytes(), value, by_x
+            by_x = slope[:, None, self.free] * self.moves[CLEARANCE_SAMPLES]
+            self._near_at = x.tobytes(), value, by_x.reshape(len(q), -1)
         return self._near_at[1:]
 
     def _beyond(self, x: Array) -> tuple[Array, Array]:
@@ -401,8 +422,7 @@ class LoopSearch:
         q = (self.q0 + self.values @ self._coefficients(x))[:, self.free]
         low, high = self.lower - q, q - self.upper
         sign = np.where(high > 0.0, 1.0, 0.0) - np.where(low > 0.0, 1.0, 0.0)
-        moves = np.einsum("sc,cki->ski", self.values, self.shares)
-        slope = np.einsum("si,ski,ij->sikj", sign, moves, np.eye(q.shape[1]))
+        slope = np.einsum("si,ski,ij->sikj", sign, self.moves, np.eye(q.shape[1]))
         return np.maximum(np.maximum(low, high), 0.0).ravel(), slope.reshape(-1, len(x))
 
 
@@ -410,3 +430,13 @@ def _miss(turn: Array, wanted: Array) -> Array:
     """Rotation vector of ``exp(wanted)^-1 exp(turn)``, shape (3,) [rad]."""
     back = exp(np.concatenate((np.zeros(3), -wanted)))
     return log(back @ exp(np.concatenate((np.zeros(3), turn))))[3:]
+
+
+def _log_slope(w: Array) -> Array:
+    """Derivative of ``log(exp(w) exp(d))`` by a small rotation vector d, shape (3, 3)."""
+    angle = float(np.linalg.norm(w))
+    W = np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
+    if angle < SMALL_ANGLE:
+        return np.eye(3) + 0.5 * W
+    half = 0.5 * angle
+    return np.asarray(np.eye(3) + 0.5 * W + (1.0 - half / np.tan(half)) / angle**2 * (W @ W))
