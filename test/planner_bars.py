@@ -27,9 +27,9 @@ from vm_dynamics.simulation.plants import MujocoPlant
 ROBOTS = ("satellite_arm7", "satellite_dual_arm", "lwr_floating")
 LARGEST = np.radians(180.0)
 CLEAR = 0.02  # [m]: links of random shapes are farther apart than this
-STEP = 4e-3  # [s] of MuJoCo
-STIFFNESS, DAMPING = 100.0, 20.0  # [1/s^2, 1/s] of the computed torque
-CONTACT_EVERY = 10  # steps
+STEP = 8e-3  # [s] of MuJoCo
+STIFFNESS, DAMPING = 2500.0, 100.0  # [1/s^2, 1/s] of the computed torque
+CONTACT_EVERY = 4  # steps
 
 
 class Executed(NamedTuple):
@@ -97,7 +97,7 @@ def executed(robot: vm.Robot, urdf: str, path: Gait, step: float = STEP) -> Exec
         wanted = (qd[k + 1] - qd[k]) / step
         wanted += STIFFNESS * (q[k] - q_now) + DAMPING * (qd[k] - qd_now)
         tau = robot.hybrid_dynamics(g, q_now, V, qd_now, wanted, none).tau
-        tau += robot.damping * qd[k] + robot.friction * np.sign(qd[k])
+        tau -= robot.joint_friction(qd[k])
         plant.step(tau, none)
         peak = max(peak, float((abs(tau) / robot.effort_limits).max()))
         off = max(off, float(abs(q[k] - q_now).max()))

@@ -32,7 +32,6 @@ from vm_dynamics.locomotion.timing import (
     rate_for,
     shortest_loop_time,
     timed,
-    times_at,
 )
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
@@ -52,7 +51,9 @@ MIN_ROTATION = 1e-9  # [rad]: less is no rotation
 MIN_LOOP_TIME = 1e-3  # [s]: a loop that takes less does not move
 NEAR_LIMIT_DISTANCE = 0.02  # [rad or m]: a loop this near to a limit counts as bounded by it
 NEAR_MARGIN_DISTANCE = 0.05  # [m]: a loop that comes this near to the margin is bounded by it
-POSES_PER_LOOP, MAX_POSES = 200, 20_000  # of the base path
+# Poses of the base path, which are also steps of its integration: in each loop, in all, and the
+# least in each loop of many.
+POSES_PER_LOOP, MAX_POSES, LEAST_POSES_PER_LOOP = 500, 50_000, 50
 
 
 def plan_reorientation(
@@ -276,14 +277,16 @@ class _Task:
         once = Gait(1.0, None, (0.0, 1.0), loop.position, loop.slope)
         displaced = log(gait_displacement(robot, once).pose)
         nearest = Nearest(np.inf) if model is None else model.least_along(loop.position, 1.0)
+        path = timed(loop, loops, rate)
+        poses = max(LEAST_POSES_PER_LOOP, min(POSES_PER_LOOP, MAX_POSES // loops))
         plan = self._plan(
             loop,
-            timed(loop, loops, rate),
+            path,
             loops,
             exp(loops * displaced),
             nearest,
             timing.peak_effort(rate, self.planner.effort_limits),
-            _base_path(robot, once, loops, rate, displaced),
+            BasePath(*base_motion(robot, path, 1 + loops * poses)),
             _loops(loops),
         )
         if plan.reached:
@@ -393,26 +396,6 @@ def _search(
         per_loop = max(float(nearest.turn @ wanted) / angle, 1e-9)
         enough = int(np.ceil(min(angle / per_loop, LOOPS_GROWTH * loops)))
         loops = min(max_loops, max(loops + 1, enough))
-
-
-def _base_path(robot: Robot, once: Gait, loops: int, rate: float, displaced: Array) -> BasePath:
-    """Poses of the base on equal loops.
-
-    Args:
-        robot: the robot.
-        once: one loop in a time of one.
-        loops: number of loops.
-        rate: of the phase [loops/s].
-        displaced: logarithm of the pose after one loop, shape (6,).
-    """
-    count = max(2, min(POSES_PER_LOOP, MAX_POSES // loops))
-    phases, poses = base_motion(robot, once, POSES_PER_LOOP * 2 + 1)
-    at = np.linspace(0, len(phases) - 1, count + 1).astype(int)
-    phases, poses = phases[at], poses[at]
-    every = np.concatenate([k + phases[:-1] for k in range(loops)] + [[float(loops)]])
-    starts = [exp(k * displaced) for k in range(loops)]
-    out = np.concatenate([g @ poses[:-1] for g in starts] + [exp(loops * displaced)[None]])
-    return BasePath(times_at(every, loops, rate), out)
 
 
 def _wanted(robot: Robot, rotation: ArrayLike, axes: Array) -> Array:

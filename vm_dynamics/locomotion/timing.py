@@ -131,16 +131,6 @@ def rate_for(loops: int, duration: float) -> float:
     return (loops + RAMP_SHARE) / duration
 
 
-def times_at(phases: Array, loops: int, rate: float) -> Array:
-    """Times at which the phase has values, ascending from 0 to the number of loops [s]."""
-    x = np.linspace(0.0, RAMP_SHARE, 400)
-    gone = _phase(x, loops)[0]
-    half = np.minimum(phases, loops - phases)
-    inside = np.where(half < gone[-1], np.interp(half, gone, x), half + 0.5 * RAMP_SHARE)
-    whole = loops + RAMP_SHARE
-    return np.asarray(np.where(2.0 * phases <= loops, inside, whole - inside) / rate)
-
-
 def _phase(x: Array, loops: int) -> tuple[Array, Array, Array]:
     """Phase of timed loops and its first two derivatives by ``x = rate t``, shape (N,) each."""
     whole = loops + RAMP_SHARE
