@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vm_dynamics.errors import DimensionError, NotInGroupError, ParameterError
+from vm_dynamics.errors import DimensionError, NonFiniteError, NotInGroupError, ParameterError
 from vm_dynamics.lie.groups import check_pose
 from vm_dynamics.lie.se3 import Array, exp, log
 from vm_dynamics.locomotion.assumed import finite_limits
@@ -417,12 +417,7 @@ def _wanted(robot: Robot, rotation: ArrayLike, axes: Array) -> Array:
             f"rotation: got shape {given.shape}, expected a rotation matrix, (3, 3), or a "
             "rotation vector, (3,)"
         )
-    pose = np.eye(4)
-    pose[:3, :3] = given
-    try:
-        wanted = log(check_pose(pose))[3:]
-    except NotInGroupError:
-        raise ParameterError(f"rotation: not a rotation matrix:\n{given}") from None
+    wanted = log(_pose(check_rotation("rotation", given)))[3:]
     across = wanted - axes @ (axes.T @ wanted)
     if np.linalg.norm(across) > 1e-9:
         axis = np.round(wanted / np.linalg.norm(wanted), 4).tolist()
@@ -432,6 +427,14 @@ def _wanted(robot: Robot, rotation: ArrayLike, axes: Array) -> Array:
             f"{about} only"
         )
     return wanted
+
+
+def check_rotation(name: str, given: Array) -> Array:
+    """A rotation matrix, shape (3, 3), or an error that names the argument."""
+    try:
+        return np.asarray(check_pose(_pose(given))[:3, :3])
+    except (NotInGroupError, NonFiniteError):
+        raise ParameterError(f"{name}: not a rotation matrix:\n{given}") from None
 
 
 def _positive(name: str, value: float, expected: str) -> float:

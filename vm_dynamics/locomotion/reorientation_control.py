@@ -12,12 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vm_dynamics.errors import DimensionError, NotInGroupError, ParameterError
-from vm_dynamics.lie.groups import check_pose
+from vm_dynamics.errors import DimensionError, ParameterError
 from vm_dynamics.lie.se3 import Array, log
 from vm_dynamics.locomotion.gaits import Gait
 from vm_dynamics.locomotion.plan import ReorientationPlan
-from vm_dynamics.locomotion.reorientation import MAX_LOOPS, ReorientationPlanner
+from vm_dynamics.locomotion.reorientation import MAX_LOOPS, ReorientationPlanner, check_rotation
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
@@ -149,9 +148,4 @@ def _attitude(name: str, value: ArrayLike) -> Array:
         raise DimensionError(f"{name}: got {value!r}, expected a rotation matrix") from error
     if given.shape not in ((3, 3), (4, 4)):
         raise DimensionError(f"{name}: got shape {given.shape}, expected (3, 3) or (4, 4)")
-    pose = np.eye(4)
-    pose[:3, :3] = given[:3, :3]
-    try:
-        return np.asarray(check_pose(pose)[:3, :3])
-    except NotInGroupError:
-        raise ParameterError(f"{name}: not a rotation matrix:\n{given[:3, :3]}") from None
+    return check_rotation(name, given[:3, :3])
