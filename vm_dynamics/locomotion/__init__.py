@@ -20,7 +20,8 @@ from vm_dynamics.locomotion.gaits import Gait, GaitSamples
 from vm_dynamics.locomotion.loops import JointLimits
 from vm_dynamics.locomotion.plan import BasePath, ReorientationPlan
 from vm_dynamics.locomotion.planes import MAP_FRAMES, GaitPlane, LimitsWarning
-from vm_dynamics.locomotion.reorientation import ReorientationPlanner, plan_reorientation
+from vm_dynamics.locomotion.planner import ReorientationPlanner
+from vm_dynamics.locomotion.reorientation import plan_reorientation
 from vm_dynamics.locomotion.reorientation_control import ReorientationController
 
 __all__ = [

@@ -8,17 +8,21 @@ is the shape nearest to zero within the position limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array
+from vm_dynamics.locomotion.collision_bodies import (
+    are_joined,
+    collision_spec,
+    movable_pairs,
+    readable_shapes,
+    ways_to_meeting,
+)
 from vm_dynamics.model.robot_model import vector
-from vm_dynamics.model.spec import Joint, Shape
 from vm_dynamics.robot import Robot
 
 INSTALL = "pip install 'vm_dynamics[sim]'"
@@ -78,8 +82,8 @@ class CollisionModel:
         except ImportError:
             raise ParameterError(f"collisions need MuJoCo: {INSTALL}") from None
         self.robot, self._mujoco = robot, mujoco
-        shapes, self.notes = _readable(robot, mujoco)
-        self.model = _spec(robot, shapes, mujoco).compile()
+        shapes, self.notes = readable_shapes(robot, mujoco)
+        self.model = collision_spec(robot, shapes, mujoco).compile()
         self.data = mujoco.MjData(self.model)
         self._centres = self.data.geom_xpos
         self._levers_at: tuple[bytes, Array] = b"", np.empty(0)
@@ -92,8 +96,8 @@ class CollisionModel:
                 self._drive[at, robot.joint_names.index(drive.driver)] = drive.multiplier
         links = [self.model.body(i).name for i in self.model.geom_bodyid]
         self._links = links
-        apart = list(_movable(robot, shapes))
-        joined = {pair for pair in apart if _joined(robot, shapes, *pair)}
+        apart = list(movable_pairs(robot, shapes))
+        joined = {pair for pair in apart if are_joined(robot, shapes, *pair)}
         self._select([pair for pair in apart if pair not in joined])
         touching = self._touching()
         self._select([pair for pair in self.pairs if pair not in touching])
@@ -287,7 +291,7 @@ class CollisionModel:
         out = np.zeros((len(self._first), self.robot.n))
         for row, *pair in zip(out, self._first, self._second, strict=True):
             links = [self._links[geom] for geom in pair]
-            for geom, way in zip(pair, _ways(self.robot, *links), strict=True):
+            for geom, way in zip(pair, ways_to_meeting(self.robot, *links), strict=True):
                 reach = float(np.linalg.norm(self.model.geom_pos[geom]))
                 reach += float(self.model.geom_rbound[geom])
                 for joint in way:
@@ -302,112 +306,3 @@ class CollisionModel:
                     reach += float(np.linalg.norm(joint.pose_matrix[:3, 3]))
         self._levers_at = travel.tobytes(), out
         return out
-
-
-def _readable(robot: Robot, mujoco: Any) -> tuple[dict[str, list[Shape]], tuple[str, ...]]:
-    """Shapes of links by name, without meshes that MuJoCo cannot read, and notes about those."""
-    shapes: dict[str, list[Shape]] = {}
-    notes = []
-    for link in robot.description.links:
-        for shape in link.shapes:
-            why = _unreadable(shape, mujoco) if shape.kind == "mesh" else ""
-            if why:
-                notes.append(f"{link.name}: mesh {shape.file} is not looked at: {why}")
-            else:
-                shapes.setdefault(link.name, []).append(shape)
-    return shapes, tuple(notes)
-
-
-def _unreadable(shape: Shape, mujoco: Any) -> str:
-    """Why MuJoCo cannot read a mesh; empty if it can."""
-    if not Path(shape.file).is_file():
-        return "no such file"
-    spec = mujoco.MjSpec()
-    _add(spec, spec.worldbody, shape, 0, mujoco)
-    try:
-        spec.compile()
-    except ValueError as error:
-        return str(error).splitlines()[0]
-    return ""
-
-
-def _spec(robot: Robot, shapes: dict[str, list[Shape]], mujoco: Any) -> Any:
-    """The links as bodies of MuJoCo; masses are of no concern."""
-    spec = mujoco.MjSpec()
-    joint_above: dict[str, Joint] = {j.child: j for j in robot.description.joints}
-    bodies: dict[str, Any] = {}
-    for link in robot.description.links:
-        joint = joint_above.get(link.name)
-        parent = spec.worldbody if joint is None else bodies[joint.parent]
-        pose = np.eye(4) if joint is None else joint.pose_matrix
-        body = parent.add_body(name=link.name, pos=pose[:3, 3], quat=_quaternion(pose, mujoco))
-        body.mass, body.inertia, body.explicitinertial = 1.0, np.ones(3), True
-        if joint is not None and joint.kind != "fixed":
-            kind = mujoco.mjtJoint.mjJNT_HINGE
-            if joint.kind == "prismatic":
-                kind = mujoco.mjtJoint.mjJNT_SLIDE
-            body.add_joint(name=joint.name, type=kind, axis=joint.axis)
-        for k, shape in enumerate(shapes.get(link.name, ())):
-            _add(spec, body, shape, k, mujoco)
-        bodies[link.name] = body
-    return spec
-
-
-def _add(spec: Any, body: Any, shape: Shape, k: int, mujoco: Any) -> None:
-    """Add a shape, the k-th of its body."""
-    pose = shape.pose_matrix
-    where = {"pos": pose[:3, 3], "quat": _quaternion(pose, mujoco)}
-    kinds = mujoco.mjtGeom
-    if shape.kind == "mesh":
-        name = f"{body.name}/{k}"
-        shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL  # takes open surfaces, too
-        spec.add_mesh(name=name, file=shape.file, scale=shape.size, inertia=shell)
-        body.add_geom(type=kinds.mjGEOM_MESH, meshname=name, **where)
-        return
-    size = np.zeros(3)
-    size[: len(shape.size)] = shape.size
-    if shape.kind == "box":
-        size *= 0.5
-    elif shape.kind in ("cylinder", "capsule"):
-        size[1] *= 0.5
-    body.add_geom(type=getattr(kinds, f"mjGEOM_{shape.kind.upper()}"), size=size, **where)
-
-
-def _quaternion(pose: Array, mujoco: Any) -> Array:
-    """Quaternion of a pose, real part first, shape (4,), as MuJoCo has it."""
-    out = np.empty(4)
-    mujoco.mju_mat2Quat(out, np.ascontiguousarray(pose[:3, :3]).ravel())
-    return out
-
-
-def _movable(robot: Robot, shapes: dict[str, list[Shape]]) -> Iterator[tuple[str, str]]:
-    """Pairs of links with shapes that are not rigidly joined."""
-    for a, b in combinations([name for name in robot.link_names if name in shapes], 2):
-        if robot.link_frame(a).body != robot.link_frame(b).body:
-            yield a, b
-
-
-def _joined(robot: Robot, shapes: dict[str, list[Shape]], first: str, second: str) -> bool:
-    """Whether one moving joint, and no link with a shape, is between two links."""
-    joints = [joint for way in _ways(robot, first, second) for joint in way]
-    between = {name for joint in joints for name in (joint.parent, joint.child)}
-    moving = [joint for joint in joints if joint.kind != "fixed"]
-    return len(moving) == 1 and not (between - {first, second}) & shapes.keys()
-
-
-def _ways(robot: Robot, first: str, second: str) -> tuple[list[Joint], list[Joint]]:
-    """Joints from each of two links inwards, to the link where both ways meet."""
-    above = {joint.child: joint for joint in robot.description.joints}
-
-    def inwards(link: str) -> list[Joint]:
-        out = []
-        while link in above:
-            out.append(above[link])
-            link = above[link].parent
-        return out
-
-    one, other = inwards(first), inwards(second)
-    while one and other and one[-1] is other[-1]:
-        one.pop()
-        other.pop()
-    return one, other

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from vm_dynamics.lie.se3 import Array, exp, log
 from vm_dynamics.locomotion import _kernels
+from vm_dynamics.locomotion.circles import Circle, Circles
 from vm_dynamics.locomotion.collisions import CollisionModel
 from vm_dynamics.locomotion.fields import curvature_at, path_twists
 from vm_dynamics.locomotion.planes import FrameChoice
@@ -24,15 +24,9 @@ from vm_dynamics.robot import Robot
 
 HARMONICS = 2
 STEPS_PER_LOOP = 40  # of order four; their error is at most 1e-4 of the loop's rotation
-# First guesses are circles through q0: radii as shares of a joint's reach, number of directions
-# from q0 to the centre, and number of guesses that are refined.
-CIRCLE_RADII = (0.15, 0.4, 0.8)
-CIRCLE_DIRECTIONS = 8
-MAX_GUESSES = 5
+MAX_GUESSES = 5  # circles that are refined
 # Number of circles, the best first, that are checked for collisions, and of samples on each.
 CHECKED_CIRCLES, CIRCLE_SAMPLES = 60, 24
-# Factors of a circle's score: for rotation about other axes, and for leaving the limits.
-OTHER_AXES_PENALTY, OUTSIDE_LIMITS_PENALTY = 0.3, 0.3
 # Weights of the refinement: per radian of rotation error, per radian or metre beyond a limit.
 ROTATION_WEIGHT, LIMIT_WEIGHT = 1.0 / np.radians(1.0), 100.0
 # The same per metre that links are nearer than they may be, and the distance beyond that which the
@@ -119,22 +113,6 @@ class Attempt(NamedTuple):
     coefficients: Array
 
 
-class _Circles(NamedTuple):
-    """Circles through q0, each in the plane of two joints.
-
-    Attributes:
-        pairs: indices of the two joints of each circle, N pairs.
-        centres: centres, shape (N, n) [rad or m].
-        x: radius vectors from q0 to the centre, shape (N, n) [rad or m].
-        y: radius vectors a quarter of a turn further, shape (N, n) [rad or m].
-    """
-
-    pairs: list[tuple[int, int]]
-    centres: Array
-    x: Array
-    y: Array
-
-
 class KeptApart(NamedTuple):
     """What a loop must keep free of.
 
@@ -194,40 +172,33 @@ class LoopSearch:
     def guesses(self, wanted: Array) -> list[Array]:
         """Scaled coefficients of circles that should give the wanted rotation, the best first.
 
-        The rotation by a circle is approximately the curvature at its centre times its area.
-        Circles that also turn the base about other axes have a lower score.
+        Those on which links come too near are the last.
 
         Args:
             wanted: wanted rotation vector, shape (3,) [rad].
         """
-        circles, turns, inside = self._circles
         angle = float(np.linalg.norm(wanted))
-        along = turns @ wanted / angle
-        across = np.linalg.norm(turns - np.outer(along, wanted / angle), axis=1)
-        score = (abs(along) - OTHER_AXES_PENALTY * across) * np.where(
-            inside, 1.0, OUTSIDE_LIMITS_PENALTY
-        )
         free: dict[tuple[int, int], Array] = {}
         rest: dict[tuple[int, int], Array] = {}
-        for rank, k in enumerate(np.argsort(-score)):
+        for rank, circle in enumerate(self.circles.ranked(wanted)):
             if len(free) >= MAX_GUESSES or (rank >= CHECKED_CIRCLES and len(rest) >= MAX_GUESSES):
                 break
             # one circle per pair is enough: the others lead to the same loop
-            if circles.pairs[k] not in free:
-                guess = self._circle(circles, k, float(along[k]), angle)
+            if circle.pair not in free:
+                guess = self._guess(circle, angle)
                 which = free if rank < CHECKED_CIRCLES and self._is_free(guess) else rest
-                which.setdefault(circles.pairs[k], guess)
+                which.setdefault(circle.pair, guess)
         rest = {pair: guess for pair, guess in rest.items() if pair not in free}
         return [*free.values(), *rest.values()][:MAX_GUESSES]
 
-    def largest_turn(self, axis: Array) -> float:
-        """Largest angle about an axis, shape (3,), that circles promise [rad].
-
-        Of those beyond position limits a smaller part counts.
-        """
-        _, turns, inside = self._circles
-        along = abs(turns @ axis) / np.linalg.norm(axis)
-        return float((along * np.where(inside, 1.0, OUTSIDE_LIMITS_PENALTY)).max(initial=0.0))
+    def _guess(self, circle: Circle, wanted: float) -> Array:
+        """Scaled coefficients of a circle, made smaller if it turns by more than wanted [rad]."""
+        turn = circle.turn
+        size = min(1.0, np.sqrt(wanted / abs(turn))) if turn else 1.0
+        out = np.zeros((2 * HARMONICS, self.robot.n))
+        out[0] = -size * circle.x
+        out[HARMONICS] = -np.copysign(size, turn) * circle.y
+        return np.asarray((out[:, self.free] / self.scale).ravel())
 
     def _is_free(self, x: Array) -> bool:
         """Whether no links come too near on samples of a loop."""
@@ -237,48 +208,10 @@ class LoopSearch:
         return not self.apart.model.shortfall(q, self.apart.kept)[0].any()
 
     @cached_property
-    def _circles(self) -> tuple[_Circles, Array, Array]:
-        """Circles through q0, the rotations by them, (N, 3) [rad], and which are within limits."""
-        circles = self._all_circles()
-        values, _ = curvature_at(
-            self.robot, self._base_frame, circles.centres, x=circles.x, y=circles.y
-        )
-        turns = -np.pi * values @ self.robot.base_group.iota[3:].T
-        return circles, turns, self._inside(circles.centres, abs(circles.x) + abs(circles.y))
-
-    def _all_circles(self) -> _Circles:
-        """Circles through q0 for every pair of joints that can move."""
-        pairs, centres, x, y = [], [], [], []
-        unit = np.diag(self.reach)
-        for i, j in combinations(self.free.tolist(), 2):
-            for radius in CIRCLE_RADII:
-                for angle in 2.0 * np.pi * np.arange(CIRCLE_DIRECTIONS) / CIRCLE_DIRECTIONS:
-                    c, s = np.cos(angle), np.sin(angle)
-                    x.append(radius * (c * unit[i] + s * unit[j]))
-                    y.append(radius * (c * unit[j] - s * unit[i]))
-                    centres.append(self.q0 + x[-1])
-                    pairs.append((i, j))
-        return _Circles(pairs, np.array(centres), np.array(x), np.array(y))
-
-    def _inside(self, centres: Array, reach: Array) -> Array:
-        """Which circles stay within the position limits, shape (N,), bool."""
-        low = (centres - reach >= self.limits.lower).all(axis=1)
-        return np.asarray(low & (centres + reach <= self.limits.upper).all(axis=1))
-
-    def _circle(self, circles: _Circles, k: int, turn: float, wanted: float) -> Array:
-        """Scaled coefficients of circle k, made smaller if it turns by more than wanted.
-
-        Args:
-            circles: the circles.
-            k: index of the circle.
-            turn: its angle about the wanted axis [rad].
-            wanted: wanted angle [rad].
-        """
-        size = min(1.0, np.sqrt(wanted / abs(turn))) if turn else 1.0
-        out = np.zeros((2 * HARMONICS, self.robot.n))
-        out[0] = -size * circles.x[k]
-        out[HARMONICS] = -np.copysign(size, turn) * circles.y[k]
-        return (out[:, self.free] / self.scale).ravel()
+    def circles(self) -> Circles:
+        """Circles through q0 of all pairs of joints that can move."""
+        limits = self.limits
+        return Circles(self.robot, self.q0, (limits.lower, limits.upper), self.free, self.reach)
 
     # -- refinement -----------------------------------------------------------------------------
 

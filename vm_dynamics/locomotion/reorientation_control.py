@@ -16,7 +16,8 @@ from vm_dynamics.errors import DimensionError, ParameterError
 from vm_dynamics.lie.se3 import Array, log
 from vm_dynamics.locomotion.gaits import Gait
 from vm_dynamics.locomotion.plan import ReorientationPlan
-from vm_dynamics.locomotion.reorientation import MAX_LOOPS, ReorientationPlanner, check_rotation
+from vm_dynamics.locomotion.planner import MAX_LOOPS, ReorientationPlanner
+from vm_dynamics.locomotion.wanted import check_rotation, pose_of
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
 
@@ -111,9 +112,7 @@ class ReorientationController:
                 shape (3, 3) or a pose, (4, 4).
         """
         left = _attitude("attitude", attitude).T @ self.goal
-        pose = np.eye(4)
-        pose[:3, :3] = left
-        self.error = float(np.linalg.norm(log(pose)[3:]))
+        self.error = float(np.linalg.norm(log(pose_of(left))[3:]))
         self.reason = self._why_no_more()
         if self.reason:
             return None
