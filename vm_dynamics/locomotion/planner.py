@@ -41,8 +41,10 @@ ROTATION_TOLERANCE = np.radians(0.5)  # [rad]
 # of the final check.
 SEARCH_TOLERANCE_SHARE = 0.1
 MAX_LOOPS = 1000
-# If no loop found is large enough, the number of loops grows by at most this factor at a time.
-LOOPS_GROWTH = 3
+# If more than one number of loops was tried, this share is good enough.
+FAIR_TOLERANCE_SHARE = 0.5
+# If no loop found is good enough, the number of loops grows by these factors at least and at most.
+LOOPS_GROWTH = 1.4, 3.0
 # A refined loop turns at most by this factor more than the best circle found.
 REFINEMENT_GAIN = 3.0
 ENOUGH_LOOPS = 3  # that reach the rotation: the quickest of them is taken
@@ -314,8 +316,8 @@ def _search(
     """
     angle = float(np.linalg.norm(wanted))
     best: tuple[float, int, Attempt] | None = None
-    most = REFINEMENT_GAIN * search.circles.largest_turn(wanted)
-    loops = max(1, min(max_loops, int(angle / max(most, 1e-9))))
+    promised = REFINEMENT_GAIN * search.circles.largest_turn(wanted)
+    loops = max(1, min(max_loops, int(angle / max(promised, 1e-9))))
     while True:
         goal = wanted / loops
         guesses = search.guesses(goal)
@@ -336,13 +338,15 @@ def _search(
             return loops, min(good, key=lambda a: shortest_loop_time(a.loop, velocity))
         nearest = min(found, key=lambda a: a.error)
         off = min(loops * nearest.error, angle)
+        first = best is None
         if best is None or off < best[0]:
             best = off, loops, nearest
-        if loops >= max_loops:
+        if loops >= max_loops or (not first and best[0] < FAIR_TOLERANCE_SHARE * tolerance):
             return best[1], best[2]
         per_loop = max(float(nearest.turn @ wanted) / angle, 1e-9)
-        enough = int(np.ceil(min(angle / per_loop, LOOPS_GROWTH * loops)))
-        loops = min(max_loops, max(loops + 1, enough))
+        least, most = (int(np.ceil(factor * loops)) for factor in LOOPS_GROWTH)
+        enough = int(np.ceil(min(angle / per_loop, most)))
+        loops = min(max_loops, max(least, enough))
 
 
 def _positive(name: str, value: float, expected: str) -> float:
@@ -382,8 +386,10 @@ def _why_not(
     low, high = q.min(axis=0) - limits.lower, limits.upper - q.max(axis=0)
     tight = [
         name
-        for name, a, b in zip(robot.joint_names, low, high, strict=True)
-        if min(a, b) < NEAR_LIMIT_DISTANCE
+        for name, gap, moved in zip(
+            robot.joint_names, np.minimum(low, high), np.ptp(q, axis=0), strict=True
+        )
+        if gap < NEAR_LIMIT_DISTANCE and moved > 0.0
     ]
     said = (
         f"{_loops(plan.loops)} turn the base by {np.degrees(turned @ axis):.2f} of the wanted "
