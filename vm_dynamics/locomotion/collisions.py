@@ -32,6 +32,7 @@ TOUCHING = 1e-3  # [m]: links nearer than this at rest touch
 # where it matters for the least clearance [m].
 CLEARANCE_RESOLUTION = 5e-3
 SLIDE_STEP = 0.1  # [m], to which the travel of a sliding joint is rounded up
+COARSE_STEPS = 1000  # of a path, for how fast the shapes move
 COARSE_SAMPLES = 32  # of a path, for a first idea of its least clearance
 NEAR_SHARE = 0.5  # of the distance at the start that shapes nearer than the margin keep
 FARTHEST = 1e3  # [m]: farther apart than any two links
@@ -250,10 +251,11 @@ class CollisionModel:
         kept = np.zeros(len(self._first)) if kept is None else kept
         if not len(self._first):
             return Nearest(np.inf)
-        coarse = position(np.linspace(0.0, end, 1001))
+        coarse = position(np.linspace(0.0, end, COARSE_STEPS + 1))
         levers = self._levers(abs(coarse).max(axis=0))
-        length = float((abs(np.diff(coarse, axis=0)) @ levers.T).sum(axis=0).max())
-        count = 1001 + int(np.ceil(2.0 * length / CLEARANCE_RESOLUTION))
+        fastest = float((abs(np.diff(coarse, axis=0)) @ levers.T).max())
+        # so fine that a single step is always within the resolution
+        count = 2 + COARSE_STEPS * int(np.ceil(1.2 * fastest / CLEARANCE_RESOLUTION))
         q = position(np.linspace(0.0, end, count))
         turned = np.vstack((np.zeros(self.robot.n), np.cumsum(abs(np.diff(q, axis=0)), axis=0)))
         best, least = np.inf, -1
