@@ -21,7 +21,7 @@ ifneq ($(PYTHON),$(shell cat $(MADE) 2>/dev/null))
 endif
 endif
 
-.PHONY: help setup test test-slow coverage demo docs bench robustness lint clean
+.PHONY: help setup test test-slow coverage demo docs bench robustness planner-bars lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,9 @@ bench: $(TEST) ## measure speed against the reference libraries, into bench/resu
 
 robustness: $(TEST) ## measure what wrong models do, the table of docs/robustness.md; takes minutes
 	$(BIN)/python test/robustness.py
+
+planner-bars: $(TEST) ## plan and execute random turns, the table of docs/locomotion.md; takes an hour
+	$(BIN)/python test/planner_bars.py
 
 lint: $(TEST) ## check style, format and types
 	$(BIN)/ruff check

@@ -68,7 +68,7 @@ setup(
             "sympy>=1.12",
             "xacro>=2",
         ],
-        # The simulated robot, and what the demo records.
+        # The simulated robot, the distances of links in plans, and what the demo records.
         "sim": ["mujoco>=3.2,<5", "rosbags>=0.11"],
         # Pictures of the commands ccf, atlas and reorient, and of the demo.
         "plot": ["matplotlib>=3.6"],

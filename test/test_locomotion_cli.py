@@ -12,7 +12,7 @@ from cases import load, text
 from scipy.spatial.transform import Rotation
 
 import vm_dynamics as vm
-from vm_dynamics.locomotion import CurvatureMap, Gait, GaitPlane, ccf_map, drawing
+from vm_dynamics.locomotion import CurvatureMap, Gait, GaitPlane, animation, ccf_map, drawing
 from vm_dynamics.locomotion.commands import add_commands, angle, rpy_matrix, shape_of, turn
 from vm_dynamics.paths import robot_file
 
@@ -194,6 +194,52 @@ def test_reorient_exits_with_1_and_says_why_if_it_cannot(tmp_path, capsys):
     assert run("reorient", "planar_3link", "--rpy", "10deg", "0", "0", "-o", table) == 1
     out = capsys.readouterr().out
     assert "NOT reached: no loop of the joints" in out and not table.exists()
+
+
+def test_reorient_writes_the_pose_of_the_base_beside_the_joints(tmp_path):
+    table = tmp_path / "plan.csv"
+    assert run("reorient", "planar_3link", "--rpy", 0, 0, "20deg", "-o", table) == 0
+    with table.open() as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0][-7:] == [f"base_{x}" for x in ("x", "y", "z", "qx", "qy", "qz", "qw")]
+    last = np.array(rows[-1][-7:], dtype=float)
+    turned = Rotation.from_quat(last[3:]).as_rotvec(degrees=True)
+    assert np.allclose(turned, [0.0, 0.0, 20.0], rtol=0, atol=1e-3)
+    assert rows[1][-7:] == ["0", "0", "0", "0", "0", "0", "1"]
+
+
+def test_reorient_takes_a_velocity_a_duration_and_a_margin(tmp_path, capsys):
+    wanted = "reorient", "planar_3link", "--rpy", 0, 0, "10deg", "-o", tmp_path / "plan.csv"
+    assert run(*wanted, "--max-velocity", "30deg", "--margin", 0.1) == 0
+    out = capsys.readouterr().out
+    assert "link1 and link2 come as near as" in out and "% of the effort limits" in out
+    table = np.loadtxt(tmp_path / "plan.csv", delimiter=",", skiprows=1)
+    assert abs(table[:, 3:5]).max() <= np.radians(30.0)
+    assert run(*wanted, "--duration", 12.5) == 0
+    assert "takes 12.50 s" in capsys.readouterr().out
+    with pytest.raises(vm.ParameterError, match="duration: got 0.01 s, expected at least"):
+        run(*wanted, "--duration", 0.01)
+    with pytest.raises(vm.ParameterError, match="margin"):
+        run(*wanted, "--margin", -1)
+
+
+def test_reorient_plays_the_plan_as_an_animation(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("PIL")
+    from PIL import Image
+
+    monkeypatch.setattr(animation, "FRAMES", 5)
+    file = tmp_path / "plan.gif"
+    assert run("reorient", "planar_3link", "--rpy", 0, 0, "20deg", "--play", file) == 0
+    assert f"animation written to {file}" in capsys.readouterr().out
+    with Image.open(file) as picture:
+        assert picture.n_frames == 5 and picture.width > 300
+        frames = []
+        for k in range(5):
+            picture.seek(k)
+            frames.append(np.asarray(picture.convert("L"), dtype=float))
+    assert abs(frames[2] - frames[0]).max() > 50.0, "something moves"
+    with pytest.raises(vm.ParameterError, match="expected one of .gif .webp .mp4"):
+        run("reorient", "planar_3link", "--rpy", 0, 0, "20deg", "--play", tmp_path / "plan.txt")
 
 
 # -- arguments ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from vm_dynamics.demo.tumbling import BENT
 from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array, exp
 from vm_dynamics.locomotion import plan_reorientation
-from vm_dynamics.locomotion.reorientation import ReorientationPlan
+from vm_dynamics.locomotion.plan import ReorientationPlan
 from vm_dynamics.simulation import State
 
 TURN = 20.0 * DEG  # about z

@@ -99,7 +99,7 @@ def area_displacement(
     q0, q = gait.position(0.0), _middle(gait, plane)
     g_1c = _followed_pose(robot, choice, q, q0 if anchor == "start" else q, whole=ccf is None)
     q = q0 if anchor == "start" else q
-    T = _straight_motion(robot, q0, q)
+    T = straight_motion(robot, q0, q)
     loop = exp(adjoint(g_1c) @ robot.base_group.iota @ zeta)
     return T @ loop @ inverse(T), frame, points
 
@@ -142,7 +142,7 @@ def _middle(gait: Gait, plane: GaitPlane | None) -> Array:
     return plane.shape_at(centroid)
 
 
-def _straight_motion(robot: Robot, start: Array, end: Array) -> Array:
+def straight_motion(robot: Robot, start: Array, end: Array) -> Array:
     """Motion of the base while the joints go straight from one shape to another.
 
     Returns:

@@ -167,10 +167,28 @@ def _add_reorient(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--tolerance", type=angle, default=np.radians(0.5), metavar="A", help="[0.5deg]"
     )
-    parser.add_argument("--max-loops", type=int, default=50, metavar="N", help="[%(default)s]")
+    parser.add_argument("--max-loops", type=int, default=1000, metavar="N", help="[%(default)s]")
+    parser.add_argument(
+        "--margin",
+        type=float,
+        metavar="M",
+        help="distance that links keep from each other [0.02 m, where it can be checked]",
+    )
+    parser.add_argument(
+        "--max-velocity",
+        type=angle,
+        metavar="V",
+        help="of any joint [its own limit; rad/s, or 20deg a second, or m/s]",
+    )
+    parser.add_argument(
+        "--duration", type=float, metavar="T", help="[as short as the limits allow; s]"
+    )
     parser.add_argument("--rate", type=float, default=100.0, help="of the table [%(default)s Hz]")
-    parser.add_argument("-o", "--output", metavar="CSV", help="table of times, q and qd")
+    parser.add_argument(
+        "-o", "--output", metavar="CSV", help="table of times, q, qd and the pose of the base"
+    )
     parser.add_argument("--plot", metavar="PICTURE", help="picture of the plan")
+    parser.add_argument("--play", metavar="FILE", help="animation of the plan, .gif .webp .mp4")
     parser.set_defaults(run=_reorient)
     return parser  # type: ignore[no-any-return]
 
@@ -330,17 +348,28 @@ def _reorient(options: argparse.Namespace) -> int:
         rpy_matrix(*options.rpy),
         tolerance=options.tolerance,
         max_loops=options.max_loops,
+        margin=options.margin,
+        max_velocity=options.max_velocity,
+        duration=options.duration,
     )
     print(f"{robot.name}: {'reached' if plan.reached else 'NOT reached'}: {plan.reason}")
     roll, pitch, yaw, within = np.degrees((*options.rpy, options.tolerance)).tolist()
     print(f"  wanted roll {roll:.6g}, pitch {pitch:.6g}, yaw {yaw:.6g} deg, to {within:.4g} deg")
     print(f"  off by {np.degrees(plan.error):.4f} deg, takes {plan.duration:.2f} s")
+    if plan.nearest:
+        print(f"  {' and '.join(plan.nearest)} come as near as {1e3 * plan.clearance:.0f} mm")
+    if plan.path is not None:
+        print(f"  takes at most {100.0 * plan.peak_effort:.0f} % of the effort limits")
     for note in plan.notes:
         print(f"  note: {note}")
     if options.output and plan.path is not None:
-        print(f"table written to {plan.save_csv(options.output, options.rate)}")
+        print(f"table written to {plan.save_csv(options.output, options.rate, base=True)}")
     if options.plot and plan.path is not None:
         from vm_dynamics.locomotion.drawing import draw_plan
 
         print(f"picture written to {draw_plan(robot, plan, options.plot)}")
+    if options.play and plan.path is not None:
+        from vm_dynamics.locomotion.animation import animate_plan
+
+        print(f"animation written to {animate_plan(robot, plan, options.play)}")
     return 0 if plan.reached else 1

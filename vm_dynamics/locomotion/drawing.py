@@ -14,10 +14,10 @@ from vm_dynamics.errors import ParameterError
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.locomotion.atlas import CurvatureAtlas
 from vm_dynamics.locomotion.ccf import CurvatureMap
-from vm_dynamics.locomotion.displacement import Comparison, base_motion, xyz_angles
+from vm_dynamics.locomotion.displacement import Comparison, xyz_angles
 from vm_dynamics.locomotion.gaits import Gait
+from vm_dynamics.locomotion.plan import ReorientationPlan
 from vm_dynamics.locomotion.planes import GaitPlane
-from vm_dynamics.locomotion.reorientation import ReorientationPlan
 from vm_dynamics.robot import Robot
 
 # Blue for negative values, white for zero, red for positive values.
@@ -291,7 +291,7 @@ def draw_plan(robot: Robot, plan: ReorientationPlan, path: str | os.PathLike[str
         raise ParameterError("plan: nothing moves, so there is nothing to draw")
     pyplot = pyplot_for_files()
     t, q, qd = plan.path.sample(600)
-    times, poses = base_motion(robot, plan.path, 600)
+    poses = plan.base_path.at(t)
     figure, axes = pyplot.subplots(3, 1, figsize=(9.0, 9.5), sharex=True, layout="constrained")
     wanted = ", ".join(f"{np.degrees(x):.2f}" for x in xyz_angles(plan.wanted))
     state = "reached" if plan.reached else "NOT reached"
@@ -307,7 +307,7 @@ def draw_plan(robot: Robot, plan: ReorientationPlan, path: str | os.PathLike[str
     axes[1].set_ylabel("joint velocity [deg/s]")
     angles = np.degrees([xyz_angles(pose[:3, :3]) for pose in poses])
     for k, (name, colour) in enumerate(zip("xyz", ("C3", "C2", "C0"), strict=True)):
-        axes[2].plot(times, angles[:, k], color=colour, label=f"base about {name}")
+        axes[2].plot(t, angles[:, k], color=colour, label=f"base about {name}")
         axes[2].axhline(np.degrees(xyz_angles(plan.wanted)[k]), color=colour, ls=":", lw=1.0)
     axes[2].plot([], [], ":", color="grey", label="wanted")
     axes[2].set_ylabel("base orientation, XYZ angles [deg]")

@@ -23,16 +23,41 @@ Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True)
+class Shape:
+    """A shape with which a link may touch others.
+
+    Attributes:
+        kind: ``box``, ``cylinder``, ``capsule``, ``sphere`` or ``mesh``.
+        size: edges of a box, radius and length along z of a cylinder or capsule, radius of a
+            sphere [m]; factors of a mesh along its axes.
+        pose: its frame in the link's, (4, 4) row major.
+        file: of a mesh, its path or the name that the URDF gives.
+    """
+
+    kind: str
+    size: Numbers
+    pose: Numbers
+    file: str = ""
+
+    @property
+    def pose_matrix(self) -> Array:
+        """Its frame in the link's, shape (4, 4)."""
+        return np.array(self.pose).reshape(4, 4)
+
+
+@dataclass(frozen=True)
 class Link:
     """A named rigid body with its own frame.
 
     Attributes:
         name: unique name.
         inertia: mass, centre of mass and rotational inertia in the link's frame.
+        shapes: with which it may touch other links.
     """
 
     name: str
     inertia: Inertia
+    shapes: tuple[Shape, ...] = ()
 
 
 @dataclass(frozen=True)

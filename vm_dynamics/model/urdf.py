@@ -17,7 +17,10 @@ from vm_dynamics.lie import se3
 from vm_dynamics.lie.se3 import Array
 from vm_dynamics.model import check, xml
 from vm_dynamics.model.inertia import Inertia
-from vm_dynamics.model.spec import Description, Joint, Link, Mimic
+from vm_dynamics.model.shapes import collision_shapes
+from vm_dynamics.model.spec import Description, Joint, Link, Mimic, Shape
+
+Shapes = dict[str, tuple[Shape, ...]]  # of links, by name
 
 # What urdf_parser_py needs to see: drawings slow it down, and it complains on stderr of every
 # tag and attribute that some simulator added.
@@ -75,7 +78,7 @@ def read(urdf: str | bytes | os.PathLike[str], *, strict: bool = True) -> Readin
         raise worst[0].kind("\n".join(str(p) for p in worst))
     for problem in found:
         warnings.warn(str(problem), errors.UrdfWarning, stacklevel=3)  # who called load
-    return _anchored(_parse(root))
+    return _anchored(_parse(root), collision_shapes(root, xml.folder(urdf)))
 
 
 def _parse(root: ElementTree.Element) -> Any:
@@ -99,33 +102,37 @@ def _lean(element: ElementTree.Element) -> ElementTree.Element:
     return copy
 
 
-def _anchored(urdf: Any) -> Reading:
+def _anchored(urdf: Any, shapes: Shapes) -> Reading:
     """Drop a massless root that stands for the inertial frame."""
     root = urdf.get_root()
     below = [j for j in urdf.joints if j.parent == root]
     if len(below) == 1 and _inertia(urdf.link_map[root]).mass == 0.0:
         joint = below[0]
-        description = _ordered(urdf, joint.child)
+        description = _ordered(urdf, joint.child, shapes)
         if joint.type == "floating":
             return Reading(description, "SE3")
         if joint.type == "planar":
             return Reading(description, "SE2", _axis(joint))
         if joint.type == "fixed" and root == "world":  # check has warned of it
             return Reading(description)
-    return Reading(_ordered(urdf, root))
+    return Reading(_ordered(urdf, root, shapes))
 
 
-def _ordered(urdf: Any, root: str) -> Description:
+def _ordered(urdf: Any, root: str, shapes: Shapes) -> Description:
     """Links and joints depth first from the root, children in document order."""
+
+    def link(name: str) -> Link:
+        return Link(name, _inertia(urdf.link_map[name]), shapes.get(name, ()))
+
     below: dict[str, list[Any]] = {}
     for joint in urdf.joints:
         below.setdefault(joint.parent, []).append(joint)
-    links, joints = [Link(root, _inertia(urdf.link_map[root]))], []
+    links, joints = [link(root)], []
     stack = list(reversed(below.get(root, [])))
     while stack:
         joint = stack.pop()
         joints.append(_joint(joint))
-        links.append(Link(joint.child, _inertia(urdf.link_map[joint.child])))
+        links.append(link(joint.child))
         stack.extend(reversed(below.get(joint.child, [])))
     return Description(urdf.name, root, tuple(links), tuple(joints))
 

@@ -36,7 +36,7 @@ def read(urdf: str | bytes | os.PathLike[str]) -> bytes | str:
         raise UrdfTooLargeError(_too_large("the text", len(urdf)))
     if isinstance(urdf, bytes | bytearray):
         return bytes(urdf)
-    if isinstance(urdf, str) and ("<" in urdf or "\n" in urdf or not urdf.strip()):
+    if isinstance(urdf, str) and _is_text(urdf):
         return urdf
     if not isinstance(urdf, str | os.PathLike):
         raise UrdfSyntaxError(f"urdf: got {type(urdf).__name__}, expected XML text or a path")
@@ -50,6 +50,18 @@ def read(urdf: str | bytes | os.PathLike[str]) -> bytes | str:
         raise UrdfNotFoundError(
             f"urdf: {shown!r} is neither XML text nor a readable file ({reason})"
         ) from error
+
+
+def folder(urdf: str | bytes | os.PathLike[str]) -> Path | None:
+    """The folder of the file that a path names; None for XML text."""
+    if isinstance(urdf, bytes | bytearray) or (isinstance(urdf, str) and _is_text(urdf)):
+        return None
+    return Path(urdf).expanduser().parent
+
+
+def _is_text(urdf: str) -> bool:
+    """Whether a string is a document, not a path."""
+    return "<" in urdf or "\n" in urdf or not urdf.strip()
 
 
 def _file(path: Path) -> bytes:
