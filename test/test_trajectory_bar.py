@@ -16,16 +16,14 @@ from vm_dynamics.simulation import Simulator
 
 BAR = 0.2  # [deg], RMS of the worst joint over the whole trajectory
 DURATION, SETTLED = 10.0, 6.0  # [s]: of the trajectory, and before it, while the observer settles
-REACH = 0.1  # [rad], of the trajectory's places around the bent arm
+REACH = 0.2  # [rad], of the trajectory's places around the bent arm
 EVERY = round(1e3 / JOINT_RATE)  # steps of the physics, of 1 ms, in a period of the controller
 
 
 def way(random):
-    """A trajectory of 10 s through five random places, at up to 0.13 rad/s, four points a second.
+    """A trajectory of 10 s through five random places, at up to 0.25 rad/s, four points a second.
 
-    Velocities and accelerations are those of a spline, as a planner gives them. Faster than about
-    half its limit the light last joint is not driven against its friction, by the law that keeps
-    velocity limits: it falls behind then, by up to 3 deg.
+    Velocities and accelerations are those of a spline, as a planner gives them.
     """
     times = np.linspace(0.0, DURATION, 6)
     q = np.array(BENT) + np.vstack((np.zeros(7), random.uniform(-REACH, REACH, size=(5, 7))))

@@ -68,6 +68,7 @@ BRAKING_RATIO = 4.0  # the least for which a joint does not pass its limit
 # what they add up to would be wrong at its end [rad/s or m/s].
 STEADY_SPEED = 0.02
 BRAKED_SPEED = 0.5  # of the velocity limit: a joint that is faster is not held by a load
+FADING_SPEED = 0.3  # of the velocity limit: so near to it friction is counted on less and less
 # Nearly all are solved in two or three; one at a time, few problems of ten unknowns need fifty.
 BLOCK_PIVOTS = 10
 MOST_PIVOTS = 200
@@ -378,7 +379,7 @@ def bounded(H, f, low, high, x, side):
 
 @jit
 def breakaway(net, friction, velocity, least, most):
-    """Part of a torque that may go into friction: all of it at rest, none at a limit.
+    """Part of a torque that may go into friction: all of it, less near a limit, and none there.
 
     Friction is taken to be there only as far as there is speed to gain, for it may be less than
     the URDF says, and then this much would drive the joint.
@@ -393,7 +394,7 @@ def breakaway(net, friction, velocity, least, most):
     room = most if net > 0.0 else -least
     if room <= 0.0:
         return 0.0
-    share = min(1.0, room / velocity) if math.isfinite(velocity) else 1.0
+    share = min(1.0, room / (FADING_SPEED * velocity)) if math.isfinite(velocity) else 1.0
     return math.copysign(min(abs(net), share * friction), net)
 
 

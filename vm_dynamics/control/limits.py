@@ -10,7 +10,7 @@ and its acceleration in that direction is at most ``(s - qd) / (T / 4)``. Near a
 this is ``T^2/4 a = (limit - q) - T qd``, which is critically damped: the joint comes to rest at
 its limit without passing it, and returns if it is beyond. The law needs enough effort to brake,
 and a controller that runs many times within T / 4. A joint also gets the torque that its friction
-takes, less of it the nearer the joint is to a limit.
+takes, less and less of it near a limit.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class Reorient(Scenario):
         return path.position(s), qd, rate / UNHURRIED**2 if moves else 0.0 * qd
 
     def compensator_parameters(self) -> dict[str, Any]:
-        """Stiff enough for the joints' friction."""
-        return self.gains(200.0)
+        """Stiff enough for what is left of the joints' friction."""
+        return {"friction": True, **self.gains(200.0)}
 
     def bars(self, log: Log) -> list[Bar]:
         """Attitude in the end."""
