@@ -101,10 +101,9 @@ def test_the_covariance_is_honest_with_a_wrong_base_for_every_seed(name, factor,
     assert max(found) < bar
 
 
-@pytest.mark.parametrize("speed", [0.0, pytest.param(60.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "name", [pytest.param("satellite_arm7", marks=pytest.mark.slow), "lwr_floating"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("speed", [0.0, 60.0])
+@pytest.mark.parametrize("name", ["satellite_arm7", "lwr_floating"])
 def test_a_right_model_pays_little_for_the_watch(monkeypatch, name, speed):
     motion = motion_of(name, speed)
     for seed in (1, 2):
@@ -144,7 +143,8 @@ def test_velocities_that_are_as_noisy_as_told_or_come_seldom_raise_no_doubt():
 # -- payloads, forces, stamps ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_payload_that_nobody_told_of_is_noticed_and_survived(seed):
     robot, motions = robot_of("satellite_arm7"), grasped("satellite_arm7", 5.0)
     ekf = InvariantEkf(robot, pose_deviation=NOISE)
@@ -164,7 +164,7 @@ def test_a_payload_that_nobody_told_of_is_noticed_and_survived(seed):
     "every, shift, speed",
     [
         pytest.param(100, 0.1, 0.0, marks=pytest.mark.slow),
-        (100, -0.1, 0.0),
+        pytest.param(100, -0.1, 0.0, marks=pytest.mark.slow),
         (1000, 0.0, 147.0),
     ],
     ids=["stamps ahead", "stamps behind", "fast and seldom"],

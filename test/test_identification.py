@@ -179,7 +179,9 @@ def rubbing():
     return late, payload
 
 
-@pytest.mark.parametrize("rest", [0.0, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize(
+    "rest", [0.0, 1.0, *(pytest.param(x, marks=pytest.mark.slow) for x in (2.0, 3.0))]
+)
 def test_an_arm_that_was_held_at_first_and_rubs_leads_nobody_astray(rest):
     motion, payload = rubbing()
     identifier = identifier_of("satellite_arm7", motion, payload.link, friction=True)

@@ -308,6 +308,7 @@ def test_a_hundred_joints_load_in_reasonable_time():
     assert time.process_time() - begin < 2.0
 
 
+@pytest.mark.slow
 def test_a_chain_of_three_thousand_links_is_no_matter_of_recursion():
     count = 3000
     links = [link(f"l{k}") for k in range(count)]

@@ -329,7 +329,13 @@ def test_an_observer_waits_tracks_coasts_and_tracks_again(name, short):
     assert not observer.momentum.any()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "lie_group" else name
+        for name in NAMES
+    ],
+)
 def test_the_estimate_does_not_depend_on_the_order_of_arrival(name, short):
     calls = [c for c in events(short) if c[1] <= 0.4]
     rng = np.random.default_rng(0)

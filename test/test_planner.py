@@ -54,7 +54,14 @@ def efforts_by_pinocchio(robot, name, path, count=400):
 # -- collisions ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("axis", "degrees"), [(X, 90.0), (Y, 120.0), (Z, 180.0)])
+@pytest.mark.parametrize(
+    ("axis", "degrees"),
+    [
+        (X, 90.0),
+        pytest.param(Y, 120.0, marks=pytest.mark.slow),
+        pytest.param(Z, 180.0, marks=pytest.mark.slow),
+    ],
+)
 def test_a_large_turn_touches_nothing_in_mujoco(axis, degrees):
     robot = load("satellite_arm7")
     plan = vm.plan_reorientation(robot, BENT, np.radians(degrees) * axis)

@@ -113,11 +113,11 @@ def test_torques_go_on_while_a_service_takes_its_time(compensator):
     assert np.diff(given[:, 0]).max() < TIMEOUT
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-3, 0.5 * MIN_TIMEOUT, 2.0 * MAX_TIMEOUT, 1e308, -1.0])
-def test_a_timeout_that_cannot_be_kept_is_refused(compensator, value):
+def test_a_timeout_that_cannot_be_kept_is_refused(compensator):
     setup = compensator({})
-    fine, reason = setup.graph.set_parameter(setup.process, "timeout", value)
-    assert not fine and "timeout" in reason
+    for value in (0.0, 1e-3, 0.5 * MIN_TIMEOUT, 2.0 * MAX_TIMEOUT, 1e308, -1.0):
+        fine, reason = setup.graph.set_parameter(setup.process, "timeout", value)
+        assert not fine and "timeout" in reason, value
 
 
 def test_a_timeout_shorter_than_two_periods_of_the_joint_states_is_refused(compensator):
