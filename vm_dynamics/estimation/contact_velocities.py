@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from vm_dynamics.estimation.velocity_noise import SECOND_DIFFERENCE
 from vm_dynamics.lie.se3 import Array
 
 MEMORY = 2.0  # [s] that noise is estimated over
 LEAST_NOISE = 0.2  # of the deviation given: a signal that stands still seems to have none
 DOUBT = 4.0  # times the variance given: that of the differences until they have shown theirs
-SECOND_DIFFERENCE = 6.0  # times the variance of white noise
 OUTLIER = 25.0  # times the variance: more of a single sample says nothing about noise
 WRAP = np.pi  # [rad or m]: what no joint moves from one sample to the next
 

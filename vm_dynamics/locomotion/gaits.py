@@ -331,15 +331,19 @@ def _require_closed(first: Array, last: Array) -> None:
         )
 
 
-def _duration(duration: float) -> float:
-    """Check that a duration is finite and above zero [s]."""
+def above_zero(name: str, value: float, expected: str) -> float:
+    """Check that an argument is finite and above zero; ``expected`` says what it should be."""
     try:
-        T = float(duration)
+        number = float(value)
     except (TypeError, ValueError):
-        T = np.nan
-    if not (np.isfinite(T) and T > 0.0):
-        raise ParameterError(f"duration: got {duration!r}, expected a time above zero [s]")
-    return T
+        number = np.nan
+    if not (np.isfinite(number) and number > 0.0):
+        raise ParameterError(f"{name}: got {value!r}, expected {expected}")
+    return number
+
+
+def _duration(duration: float) -> float:
+    return above_zero("duration", duration, "a time above zero [s]")
 
 
 def _array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:

@@ -21,7 +21,7 @@ from vm_dynamics.locomotion.assumed import finite_limits
 from vm_dynamics.locomotion.collisions import TOUCH_AT_REST, CollisionModel, Nearest
 from vm_dynamics.locomotion.displacement import base_motion, gait_displacement
 from vm_dynamics.locomotion.feasibility import impossible, reachable_axes
-from vm_dynamics.locomotion.gaits import Gait
+from vm_dynamics.locomotion.gaits import Gait, above_zero
 from vm_dynamics.locomotion.loops import Attempt, JointLimits, KeptApart, Loop, LoopSearch
 from vm_dynamics.locomotion.plan import BasePath, ReorientationPlan
 from vm_dynamics.locomotion.planes import require_rotation
@@ -84,14 +84,14 @@ class ReorientationPlanner:
     ) -> None:
         self._axes = require_rotation(robot.base_group)
         self.robot, self._given = robot, limits
-        self.tolerance = _positive("tolerance", tolerance, "an angle above zero [rad]")
+        self.tolerance = above_zero("tolerance", tolerance, "an angle above zero [rad]")
         if max_loops < 1:
             raise ParameterError(f"max_loops: got {max_loops}, expected at least 1")
         self.max_loops = max_loops
-        self.margin = MARGIN if margin is None else _positive("margin", margin, "a distance [m]")
+        self.margin = MARGIN if margin is None else above_zero("margin", margin, "a distance [m]")
         self._slowest = np.inf
         if max_velocity is not None:
-            self._slowest = _positive("max_velocity", max_velocity, "a velocity above zero")
+            self._slowest = above_zero("max_velocity", max_velocity, "a velocity above zero")
         self._acceleration = _per_joint(robot, "acceleration_limits", acceleration_limits, np.inf)
         self.effort_limits = _per_joint(robot, "effort_limits", effort_limits, robot.effort_limits)
         self.collisions, self._notes = _collisions(robot, required=margin is not None)
@@ -115,7 +115,7 @@ class ReorientationPlanner:
         start = vector("q0", q0, self.robot.n)
         wanted = wanted_rotation(self.robot, rotation, self._axes)
         if duration is not None:
-            _positive("duration", duration, "a time above zero [s]")
+            above_zero("duration", duration, "a time above zero [s]")
         bounds, notes = self._bounds(start)
         task = _Task(self, start, wanted, bounds, (*notes, *self._notes))
         angle = float(np.linalg.norm(wanted))
@@ -347,17 +347,6 @@ def _search(
         least, most = (int(np.ceil(factor * loops)) for factor in LOOPS_GROWTH)
         enough = int(np.ceil(min(angle / per_loop, most)))
         loops = min(max_loops, max(least, enough))
-
-
-def _positive(name: str, value: float, expected: str) -> float:
-    """Check that an argument is finite and above zero."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not (np.isfinite(number) and number > 0.0):
-        raise ParameterError(f"{name}: got {value!r}, expected {expected}")
-    return number
 
 
 def _per_joint(robot: Robot, name: str, given: ArrayLike | None, default: ArrayLike) -> Array:

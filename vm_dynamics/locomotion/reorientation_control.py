@@ -7,7 +7,7 @@ the rest is planned anew from there, so that errors of the model do not add up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from vm_dynamics.errors import DimensionError, ParameterError
 from vm_dynamics.lie.se3 import Array, log
 from vm_dynamics.locomotion.gaits import Gait
 from vm_dynamics.locomotion.plan import ReorientationPlan
-from vm_dynamics.locomotion.planner import MAX_LOOPS, ReorientationPlanner
+from vm_dynamics.locomotion.planner import ReorientationPlanner
 from vm_dynamics.locomotion.wanted import check_rotation, pose_of
 from vm_dynamics.model.robot_model import vector
 from vm_dynamics.robot import Robot
@@ -55,12 +55,7 @@ class ReorientationController:
         goal: ArrayLike,
         *,
         tolerance: float = ATTITUDE_TOLERANCE,
-        limits: Sequence[ArrayLike] | None = None,
-        max_loops: int = MAX_LOOPS,
-        margin: float | None = None,
-        max_velocity: float | None = None,
-        acceleration_limits: ArrayLike | None = None,
-        effort_limits: ArrayLike | None = None,
+        **options: Any,
     ) -> None:
         """Nothing is planned yet.
 
@@ -69,25 +64,14 @@ class ReorientationController:
             q0: joint positions at start and end of every loop, shape (n,) [rad or m].
             goal: wanted orientation of the base in the world, shape (3, 3) or a pose, (4, 4).
             tolerance: largest angle to it [rad].
-            limits: as of :func:`vm_dynamics.plan_reorientation`, like all that follow.
-            max_loops: largest number of loops in all.
-            margin: distance that links keep from each other [m].
-            max_velocity: a further limit of all joint velocities [rad/s or m/s].
-            acceleration_limits: one number or shape (n,) [rad/s^2 or m/s^2].
-            effort_limits: one number or shape (n,) [N m or N].
+            options: ``limits``, ``max_loops`` (in all), ``margin``, ``max_velocity``,
+                ``acceleration_limits``, ``effort_limits``, as of
+                :func:`vm_dynamics.plan_reorientation`.
         """
         if not (np.isfinite(tolerance) and tolerance > 0.0):
             raise ParameterError(f"tolerance: got {tolerance!r}, expected an angle above zero")
-        self._planner = ReorientationPlanner(
-            robot,
-            limits=limits,
-            tolerance=PLAN_TOLERANCE_SHARE * tolerance,
-            max_loops=max_loops,
-            margin=margin,
-            max_velocity=max_velocity,
-            acceleration_limits=acceleration_limits,
-            effort_limits=effort_limits,
-        )
+        planned = PLAN_TOLERANCE_SHARE * tolerance
+        self._planner = ReorientationPlanner(robot, tolerance=planned, **options)
         self.robot, self.q0 = robot, vector("q0", q0, robot.n)
         self.goal, self.tolerance = _attitude("goal", goal), tolerance
         self.plan: ReorientationPlan | None = None

@@ -16,7 +16,7 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
-from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -239,22 +239,8 @@ class Client:
     # -- asking -----------------------------------------------------------------------------------
 
     def set_parameter(self, node: str, name: str, value: Any) -> None:
-        """Set a parameter of a node, and wait until it is.
-
-        Raises:
-            ServiceError: the node does not answer, or refuses, with its reason.
-        """
-        message = Parameter(name, value=value).to_parameter_msg()
-        answer = ask(
-            self._node,
-            SetParameters,
-            f"{node}/set_parameters",
-            SetParameters.Request(parameters=[message]),
-            self.spin_until,
-        )
-        result = answer.results[0]
-        if not result.successful:
-            raise ServiceError(f"{node}: {name} = {value!r} is refused: {result.reason}")
+        """Set a parameter of a node; see :meth:`set_parameters`."""
+        self.set_parameters(node, {name: value})
 
     def set_parameters(self, node: str, values: dict[str, Any]) -> None:
         """Set parameters of a node at once, and wait until they are.
@@ -267,7 +253,8 @@ class Client:
         service = f"{node}/set_parameters_atomically"
         answer = ask(self._node, SetParametersAtomically, service, request, self.spin_until)
         if not answer.result.successful:
-            raise ServiceError(f"{node}: {values!r} is refused: {answer.result.reason}")
+            asked = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+            raise ServiceError(f"{node}: {asked} is refused: {answer.result.reason}")
 
     def trigger(self, service: str) -> tuple[bool, str]:
         """Call a service of std_srvs/Trigger; whether it succeeded, and what it said."""
